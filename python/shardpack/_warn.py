@@ -62,9 +62,9 @@ def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:
         first = pictures[0]
         what = f"`{first['key']}`: {first['what']}".splitlines()[0]
         if len(pictures) == 1:
-            warn(f"1 picture has an oddity that decoders ignore: {what}")
+            warn(f"1 picture has a flaw that decoders ignore: {what}")
         else:
             warn(
-                f"{len(pictures):,} pictures have oddities that decoders ignore (first: {what})\n"
+                f"{len(pictures):,} pictures have flaws that decoders ignore (first: {what})\n"
                 'hint: see report["odd_pictures"] for all of them'
             )

@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
             writer.write(sample(3) | change, key="x")
     less = sample(3)
     del less["caption"]
-    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: the sample lacks this field, whose kind in the dataset is text\nhint: pass None"):
+    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: the sample has no field of this name, but the dataset has one of kind text\nhint: pass None"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write(less, key="x")
     with pytest.raises(sp.UsageError, match="schema: the kind of the field `score` is float64 in the dataset, but text here"):

@@ -164,7 +164,7 @@ def test_a_plan_and_its_listing(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="option `kind`"):
         sp.pack(source, tmp_path / "other", kind="cubes", **options)
     for wrong in ({"part": (1, 2)}, {"force": True}):
-        with pytest.raises(sp.UsageError, match="has an effect only on `pack`"):
+        with pytest.raises(sp.UsageError, match="applies only to packing, not to a plan"):
             sp.plan(source, tmp_path / "out", 2, **wrong)  # type: ignore[arg-type]
 
 

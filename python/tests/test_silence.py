@@ -118,11 +118,11 @@ def test_odd_pictures_are_told_and_damaged_ones_refused(tmp_path: Path) -> None:
             writer.write({"image": whole})
     assert writer.report is not None and writer.report["odd_pictures"] == []
     (tmp_path / "src" / "odd.jpg").write_bytes(odd)
-    with pytest.warns(UserWarning, match="^1 picture has an oddity that decoders ignore: `odd.jpg`: ") as found:
+    with pytest.warns(UserWarning, match="^1 picture has a flaw that decoders ignore: `odd.jpg`: ") as found:
         report = sp.pack(tmp_path / "src", tmp_path / "packed", jpeg="keep")
     told(list(found))
     assert [picture["key"] for picture in report["odd_pictures"]] == ["odd.jpg"]
-    text = "^1 picture has an oddity that decoders ignore: `b`: field `image`: "
+    text = "^1 picture has a flaw that decoders ignore: `b`: field `image`: "
     with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "written", jpeg="keep") as writer:
         writer.write({"image": whole}, key="a")
         writer.write({"image": odd}, key="b")

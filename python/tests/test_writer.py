@@ -278,7 +278,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("label", None, sp.UsageError, "found no value\nhint: "),
             ("cube", np.ones((2, 2, 3)), sp.UsageError, "expected an array of float32, found an array of float64"),
             ("cube", np.ones((2, 2), np.float32), sp.UsageError, "expected an array of float32 with 3 axes, as in the first sample, found an array of float32 with shape [2, 2]"),
-            ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'the value 1000000 at [0, 0, 1] is outside float16\'s range of ±65504 (finite values of the array: 0.5 to 1000000)\nhint: use `values="fixed", max_error=E`'),
+            ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'the value 1000000 at [0, 0, 1] is outside float16\'s range of ±65504 (the finite values of the array range from 0.5 to 1000000)\nhint: use `values="fixed", max_error=E`'),
             ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
             ("image", tmp_path, sp.UsageError, f"field 'image': not a regular file: {tmp_path}"),

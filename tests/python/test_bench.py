@@ -260,7 +260,7 @@ class Refused(BenchTest):
         result = self.expect(2, "bench", out, "--image", "rrc224")
         self.assertRegex(result.err, r"`--image rrc224` has no effect: no pictures are loaded; the dataset has the fields .*cube")
         self.assertRegex(self.expect(2, "bench", out, "--cube", "patch25x6").err, "sample 0, .*the patch [(]25 × 6[)] does not fit in the array [(]24 × 20[)]")
-        self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*the region has 2 bands starting at 16, but the array has 17")
+        self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*the region has 2 bands starting at 16, but the array has only 17 bands")
         self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
 
     @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")

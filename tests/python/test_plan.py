@@ -37,7 +37,7 @@ class Plan(CommandTest):
         self.assertRegex(told, r"listing .*for each part, or once for all parts with --listing FILE")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
-            self.assertIn(f"{option[0]}: has an effect only on `pack`", refused.err)
+            self.assertIn(f"{option[0]}: applies only to packing, not to a plan", refused.err)
         self.expect(2, "plan", source, self.tmp / "out", "--parts", "0")
 
     def test_parts_with_a_listing_have_the_bytes_of_one_run_without(self):

@@ -377,7 +377,7 @@ class Datasets(ReportTest):
         self.assertTrue(any("the source has 13 samples, but the dataset has 12" in note for note in later["notes"]))
         self.assertIn("can be compared only with a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)
-        self.assertIn("are cubes, but the dataset has pictures", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
+        self.assertIn("contains cubes, but the dataset contains pictures", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
 
     def test_cubes_of_a_dataset_compared_with_their_sources(self):
         source, out = cubes(self.tmp / "in", 3), self.tmp / "out"

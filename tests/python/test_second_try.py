@@ -81,7 +81,7 @@ class SecondTry(CommandTest):
         self.assertIn(text, other.err)
         (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
         more = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("` already contains a dataset of 3 samples, packed from other files (now 4 samples)\nhint: use `--force`", more.err)
+        self.assertIn("` already contains a dataset of 3 samples, but the source has 4 samples\nhint: use `--force`", more.err)
 
     def test_reading_an_unfinished_dataset_gives_a_hint_to_continue(self):
         source = pictures(self.tmp / "src", 6, classes=1)
@@ -103,7 +103,7 @@ class SecondTry(CommandTest):
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
         self.assertIn("note: the dataset has only 1 shard, so some of the 2 parts would be empty\nhint: choose a smaller `--shard-size`", part.err)
         early = self.expect(2, "merge", self.tmp / "out")
-        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1)\nhint: pack these parts again (--array=2), then merge", early.err)
+        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1 shard)\nhint: pack these parts again (--array=2), then merge", early.err)
         self.ok("pack", source, self.tmp / "out", "--part", "2/2")
         self.ok("merge", self.tmp / "out")
 

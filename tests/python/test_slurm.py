@@ -109,7 +109,7 @@ class SlurmTest(CommandTest):
         self.assertIn("contains an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
         self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
-        self.assertIn("pack the smaller group, --array=1,3-4, again with `--force`", refused.err)
+        self.assertIn("pack the smaller group (--array=1,3-4) again, with the options of the other parts and `--force`", refused.err)
 
     def test_a_job_without_an_array_and_missing_parts(self):
         for number, arguments, text in [

@@ -72,7 +72,7 @@ class SwappedLinks(CommandTest):
         files.mkdir()
         (files / "class 0").symlink_to(outside)
         result = self.expect(1, "unpack", self.tmp / "packed", files)
-        self.assertIn("`class 0` in the path is a file or a link, which is not followed", result.err)
+        self.assertIn("`class 0` in the path is a file or a symbolic link, not a folder", result.err)
         self.assertEqual(list(outside.iterdir()), [])
         self.assertEqual(len(list((files / "class 1").iterdir())), 10)
         # The destination itself may be a link, because the user named it.

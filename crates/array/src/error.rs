@@ -11,8 +11,8 @@ pub type EncodeResult<T> = Result<T, EncodeError>;
 pub enum EncodeError {
     /// A finite value would become infinite in float16.
     #[error(
-        "the value {value} at {position:?} is outside float16's range of ±65504 (finite values of the array: {min} to \
-         {max})"
+        "the value {value} at {position:?} is outside float16's range of ±65504 (the finite values of the array \
+         range from {min} to {max})"
     )]
     OutOfRange {
         /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
@@ -25,7 +25,7 @@ pub enum EncodeError {
         max: f64,
     },
     /// Fixed point cannot meet the error bound for this array.
-    #[error("16-bit fixed point, decoded to float32, cannot keep errors within {max_error}: {}", at_least(*smallest))]
+    #[error("a maximum error of {max_error} is too small for 16-bit fixed point: {}", at_least(*smallest))]
     ErrorBound {
         /// The requested bound on the absolute error.
         max_error: f64,
@@ -33,7 +33,7 @@ pub enum EncodeError {
         smallest: f64,
     },
     /// A measured value would decode to the no-data value, so readers could not tell it from missing data.
-    #[error("the value {value} at {position:?} would be stored as the no-data value {no_data}")]
+    #[error("the value {value} at {position:?} would be rounded to the no-data value {no_data}")]
     BecomesNoData {
         /// Position of the value, with one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
@@ -86,8 +86,8 @@ impl Explain for EncodeError {
 
 fn at_least(smallest: f64) -> String {
     match smallest.is_finite() {
-        true => format!("the smallest possible bound for this array is {smallest}"),
-        false => "the values of this array span too wide a range for 16-bit fixed point".to_owned(),
+        true => format!("the smallest value that works for this array is {smallest}"),
+        false => "the values of this array span too wide a range".to_owned(),
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     fn an_impossible_bound_is_no_hint() {
         let error = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest };
         let hint = |smallest| error(smallest).hint().unwrap().told(Voice::Command);
-        assert!(error(0.75).to_string().contains("smallest possible bound for this array is 0.75"));
+        assert!(error(0.75).to_string().contains("smallest value that works for this array is 0.75"));
         assert_eq!(hint(0.75), "use `--max-error 0.75`, or `--values keep` to store the values unchanged");
         assert!(!error(f64::INFINITY).to_string().contains("inf"));
         assert_eq!(hint(f64::INFINITY), "use `--values keep` to store the values unchanged");

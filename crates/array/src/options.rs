@@ -110,15 +110,15 @@ impl ArrayOptions {
                 let hint = Hint::new("set ").and([Setting::any("max_error", "E")]).then(", in the units of the data");
                 Err(Error::usage("fixed-point values need a maximum error").with_hint(hint))
             }
-            (Values::Keep | Values::F16, Some(max_error)) => Err(Error::usage(format!(
-                "a maximum error ({max_error}) can be combined only with values auto or fixed"
-            ))),
+            (Values::Keep | Values::F16, Some(max_error)) => {
+                Err(Error::usage(format!("a maximum error ({max_error}) can be set only if `values` is auto or fixed")))
+            }
             (_, Some(max_error)) => check_max_error(max_error),
             (_, None) => Ok(()),
         }?;
         if self.lossless && (matches!(self.values, Values::F16 | Values::Fixed) || self.max_error.is_some()) {
             return Err(Error::usage(
-                "lossless storage can be combined only with values auto or keep, and not with a maximum error",
+                "lossless storage is possible only if `values` is auto or keep, and no maximum error is set",
             ));
         }
         Ok(())

@@ -139,7 +139,7 @@ pub(crate) fn check_filter(coder: Coder, filter: Filter) -> Result<()> {
     if filter == Filter::None || coder.has_filters() {
         return Ok(());
     }
-    Err(Error::usage(format!("{coder} has no filters, but {filter} is set: only Blosc2 has filters")))
+    Err(Error::usage(format!("the filter {filter} cannot be used with {coder}: only Blosc2 has filters")))
 }
 
 pub(crate) fn check_max_error(max_error: f64) -> Result<()> {

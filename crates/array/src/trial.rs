@@ -101,7 +101,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::usage("the options exclude every way to store the array").into()),
+        (None, None) => Err(Error::usage("the options for codecs and values leave no way to store the array").into()),
     }
 }
 

@@ -213,13 +213,18 @@ impl VolumeWarp {
             ends.zip(shape.sides).all(|(end, side)| end.is_some_and(|end| end <= side))
         };
         if !fits(self.within) || !fits(part) || part.size.contains(&0) {
-            return Err(Error::usage(format!("{part:?} is not within a volume of {:?}", shape.sides)));
+            return Err(Error::usage(format!(
+                "the box at {:?} of size {:?} is not within the volume of size {:?}",
+                part.origin, part.size, shape.sides
+            )));
         }
         let is_low = |low: &[u64; 3]| low.iter().zip(part.size).all(|(low, side)| (1..=side).contains(low));
         let of_channels = self.low.is_empty() || self.low.len() as u64 == shape.channels;
         if !of_channels || !self.low.iter().flatten().all(is_low) || !self.low.is_empty() && !self.sampling.mixes() {
             let (low, size) = (&self.low, part.size);
-            return Err(Error::usage(format!("low resolutions of the channels do not fit a box of {size:?}: {low:?}")));
+            return Err(Error::usage(format!(
+                "the low resolutions {low:?} of the channels do not fit a box of size {size:?}"
+            )));
         }
         Ok(())
     }

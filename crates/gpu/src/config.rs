@@ -33,9 +33,9 @@ impl<const N: usize> KernelSource<N> {
             return Ok(module);
         }
         Err(GpuError::Driver {
-            call: "kernel configuration",
-            name: "mismatch".into(),
-            text: format!("the kernels report {found:?}, but this crate expects {:?}", self.expected),
+            call: "loading the GPU kernels",
+            name: "version mismatch".into(),
+            text: format!("found the parameters {found:?} instead of {:?}; reinstall shardpack", self.expected),
         })
     }
 

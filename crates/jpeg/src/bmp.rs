@@ -66,8 +66,8 @@ impl<'a> Bmp<'a> {
             40 | 52 | 56 | 64 | 108 | 124 => (long(18)?, long(22)?.cast_signed(), word(28)?, long(30)?),
             other => {
                 return Err(Error::format(
-                    "BMP header",
-                    "the size of a Windows or OS/2 header",
+                    "size of the BMP header",
+                    "12, 16, 40, 52, 56, 64, 108 or 124 bytes",
                     format!("{other} bytes"),
                 ));
             }
@@ -75,7 +75,7 @@ impl<'a> Bmp<'a> {
         let is_top_first = height < 0;
         let height = height.unsigned_abs();
         if width == 0 || height == 0 || width > i32::MAX.unsigned_abs() {
-            return Err(Error::format("BMP", "at least one pixel", format!("{height} x {width}")));
+            return Err(Error::format("size of the BMP", "at least one pixel", format!("{height} x {width}")));
         }
         let needed = (u64::from(width) * u64::from(height)).saturating_mul(3);
         if needed > limits.max_decoded_bytes {

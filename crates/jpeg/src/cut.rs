@@ -195,7 +195,7 @@ impl<'a> CutPlan<'a> {
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
         let scan = scan.ok_or_else(|| {
             Error::usage(format!(
-                "the header belongs to another JPEG: its scan begins at {offset}, and the JPEG has {} bytes",
+                "the header belongs to another JPEG: its scan begins at byte {offset}, but this JPEG has only {} bytes",
                 self.jpeg.len()
             ))
         })?;
@@ -249,7 +249,7 @@ impl<'a> CutPlan<'a> {
     /// Returns the error for a frame that needs `expected` markers, if at least `found` markers were found.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
-        Error::format("JPEG restart markers", format!("{expected}, according to its frame header"), found)
+        Error::format("number of JPEG restart markers", format!("{expected}, as its frame header requires"), found)
             .at(self.header.scan_offset + scanned as u64)
     }
 }

@@ -40,12 +40,12 @@ impl Rescaled {
         match *self {
             Self::Fit { scale: (low, high) } if !(low >= 0.001 && low <= high && high <= SCALE_MAX) => {
                 Err(Error::usage(format!(
-                    "scale of a jittered view: expected 0.001 ≤ low ≤ high ≤ {SCALE_MAX}, found {low}..{high}"
+                    "the scale of a jittered view must satisfy 0.001 ≤ low ≤ high ≤ {SCALE_MAX}, but is {low} to {high}"
                 )))
             }
             Self::ShortSide { range: (low, high) } if !(low >= 1 && low <= high && high <= SIDE_MAX) => {
                 Err(Error::usage(format!(
-                    "shorter side of a random crop: expected 1 ≤ low ≤ high ≤ {SIDE_MAX}, found {low}..{high}"
+                    "the shorter side of a random crop must satisfy 1 ≤ low ≤ high ≤ {SIDE_MAX}, but is {low} to {high}"
                 )))
             }
             _ => Ok(()),
@@ -181,10 +181,10 @@ mod tests {
             ..View::whole()
         };
         for scale in [(0.0, 1.0), (2.0, 1.0), (0.5, 17.0), (f64::NAN, 1.0)] {
-            assert!(said(scaled(scale)).contains("scale of a jittered view: expected 0.001 ≤ low"), "{scale:?}");
+            assert!(said(scaled(scale)).contains("scale of a jittered view must satisfy 0.001 ≤ low"), "{scale:?}");
         }
         for range in [(0, 5), (6, 5), (5, 70_000)] {
-            assert!(said(View::random_crop(8, range)).contains("shorter side of a random crop: expected 1 ≤ low"));
+            assert!(said(View::random_crop(8, range)).contains("shorter side of a random crop must satisfy 1 ≤ low"));
         }
     }
 }

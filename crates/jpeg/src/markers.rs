@@ -119,8 +119,8 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
                 let here = segments.offset() + segment.len();
                 return match expected {
                     Some(expected) if expected != count => {
-                        let expected = format!("{expected}, according to its headers");
-                        Err(Error::format("JPEG restart markers", expected, count).at(at(here)))
+                        let expected = format!("{expected}, as its headers require");
+                        Err(Error::format("number of JPEG restart markers", expected, count).at(at(here)))
                     }
                     _ => Ok(start + here),
                 };
@@ -131,15 +131,13 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
 }
 
 fn cut_off(jpeg: &[u8]) -> Error {
-    Error::format("JPEG", "an end of image (FF D9)", "the end of the file").at(jpeg.len() as u64)
+    Error::format("JPEG", "an end-of-image marker (FF D9)", "the end of the file").at(jpeg.len() as u64)
 }
 
 fn damaged(error: &JpegError) -> Error {
     match error {
         JpegError::Damaged { offset, what } => Error::format("JPEG", "valid segments (ITU-T T.81)", what).at(*offset),
-        JpegError::Truncated { needed } => {
-            Error::format("JPEG", "an end of image (FF D9)", format!("the end of the file before byte {needed}"))
-        }
+        JpegError::Truncated { .. } => Error::format("JPEG", "an end-of-image marker (FF D9)", "the end of the file"),
         JpegError::NotJpeg => Error::format("JPEG", "a header", error),
     }
 }

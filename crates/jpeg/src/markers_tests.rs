@@ -61,12 +61,12 @@ fn damage_is_named() {
         assert!(error.contains(what), "{error}, expected {what}");
     };
     let third = all[2];
-    says(&jpeg[..third], "an end of image (FF D9)");
-    says(&[&jpeg[..third], b"\xFF\xD9"].concat(), "according to its headers, found 2");
+    says(&jpeg[..third], "an end-of-image marker (FF D9)");
+    says(&[&jpeg[..third], b"\xFF\xD9"].concat(), "as its headers require, found 2");
     says(&[&jpeg[..third], &jpeg[third + 2..]].concat(), "expected RST2, found RST3");
     says(&[&jpeg[..third], &jpeg[all[3]..]].concat(), "expected RST2, found RST3");
     let end = jpeg.len() - 2;
-    says(&jpeg[..end], "an end of image (FF D9)");
+    says(&jpeg[..end], "an end-of-image marker (FF D9)");
     says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes outside segments");
     says(&[&jpeg[..end], b"\xFF\xC0\0\x04ab\xFF\xD9"].concat(), "found FF C0");
     says(&[&jpeg[..2], b"x", &jpeg[2..]].concat(), "JPEG");

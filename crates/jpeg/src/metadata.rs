@@ -122,12 +122,15 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
 /// if `orientation` is not in 1..=8.
 pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut Vec<u8>) -> Result<()> {
     if !(1..=8).contains(&orientation) {
-        return Err(Error::usage(format!("Exif orientation: expected 1 to 8, found {orientation}")));
+        return Err(Error::usage(format!("the Exif orientation must be from 1 to 8, but is {orientation}")));
     }
     if let Some(profile) = icc {
         check_profile(profile).map_err(|found| Error::usage(format!("invalid ICC profile: {found}")))?;
         if profile.len() > MAX_ICC_BYTES {
-            return Err(Error::usage(format!("ICC profile: expected at most 4 MiB, found {}", profile.len())));
+            return Err(Error::usage(format!(
+                "the ICC profile must have at most 4 MiB, but has {} bytes",
+                profile.len()
+            )));
         }
     }
     let header = parse(jpeg)?;

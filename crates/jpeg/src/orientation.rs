@@ -38,7 +38,7 @@ impl Orientation {
             7 => (true, true, true),
             8 => (true, true, false),
             other => {
-                return Err(Error::usage(format!("expected an Exif orientation from 1 to 8, found {other}")));
+                return Err(Error::usage(format!("the Exif orientation must be from 1 to 8, but is {other}")));
             }
         };
         Ok(Self { transposed, mirrored_x, mirrored_y })

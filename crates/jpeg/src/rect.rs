@@ -65,7 +65,7 @@ impl Rect {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "a rectangle must have at least one pixel and be within the picture of {width} × {height}, found {self}"
+            "the rectangle {self} must have at least one pixel and be within the picture of {width} × {height} pixels"
         )))
     }
 }

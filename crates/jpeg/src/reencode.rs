@@ -233,12 +233,12 @@ impl JpegReencoder {
         let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
         if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
             let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
-            return Err(Error::usage(format!("expected 1 or 3 bytes per pixel, found {found}")));
+            return Err(Error::usage(format!("pixels must have 1 or 3 channels of 1 byte, found {found}")));
         }
         let size = options.resize.of(from.0, from.1);
         if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
             return Err(Error::usage(format!(
-                "the width and height of a JPEG must be 1 to 65535 pixels, found {} × {}",
+                "the width and height of a JPEG must be from 1 to 65,535 pixels, but the size is {} × {}",
                 size.0, size.1
             )));
         }

@@ -73,9 +73,8 @@ impl RenderPlan {
         let Crop { area, window, height, width, flip, inner, fill } = crop;
         let needed = u64::from(width) * u64::from(height) * 3;
         if needed != slot_bytes as u64 {
-            let found = format!("{slot_bytes} bytes");
             return Err(Error::usage(format!(
-                "the picture needs a buffer of {height} × {width} × 3 = {needed} bytes, found {found}"
+                "the picture needs a buffer of {height} × {width} × 3 = {needed} bytes, but this one has {slot_bytes}"
             )));
         }
         let (area, window) = (turn.stored_area(area, columns, rows), turn.stored_rect(window, columns, rows));
@@ -132,7 +131,7 @@ impl Renderer {
             let rows = from
                 .pixels
                 .rows(rect)
-                .ok_or_else(|| Error::usage(format!("crop {rect:?} is not within the picture")))?;
+                .ok_or_else(|| Error::usage(format!("the crop {rect} is not within the picture")))?;
             plan.turn.write(rows, width, height, plan.layout, slot);
             return Ok(());
         }

@@ -137,9 +137,14 @@ impl Resizer {
     fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
         let width = self.columns.len();
         if out.len() != width * self.rows.len() * 3 {
-            return Err(unfit(format!("the output has {} bytes for {width} × {} pixels", out.len(), self.rows.len())));
+            return Err(unfit(format!(
+                "the output buffer has {} bytes, which does not fit {width} × {} RGB pixels",
+                out.len(),
+                self.rows.len()
+            )));
         }
-        let outside = || unfit(format!("the crop {window} is not within {} × {}", from.width, from.height));
+        let outside =
+            || unfit(format!("the crop {window} is not within the picture of {} × {} pixels", from.width, from.height));
         let rows: Vec<_> = from.rows(window).ok_or_else(outside)?.collect();
         let lines = out.as_chunks_mut::<3>().0.chunks_exact_mut(width.max(1));
         for (&row, line) in self.rows.iter().zip(lines) {

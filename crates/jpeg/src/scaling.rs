@@ -52,7 +52,7 @@ impl Scaling {
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
-                let hint = Hint::new("divide the numbers by 255 if they are for levels from 0 to 255")
+                let hint = Hint::new("divide the numbers by 255 if they refer to values from 0 to 255")
                     .only(Voice::Python, "; ");
                 let text = "must be at most 1, because pictures are scaled to the range 0 to 1";
                 return Err(Error::usage(format!("{what} {text}, found {large}"))

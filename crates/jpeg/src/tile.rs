@@ -147,7 +147,7 @@ impl JpegTiler {
             return Err(Error::usage("the restart interval must be at least one MCU, not 0"));
         }
         if options.max_growth.is_nan() {
-            return Err(Error::usage(format!("the margin for growth must be a number, found {}", options.max_growth)));
+            return Err(Error::usage(format!("the margin for growth must be a number, not {}", options.max_growth)));
         }
         let header = parse(jpeg)?;
         let orientation = header.orientation.unwrap_or(1);

@@ -261,14 +261,14 @@ impl OpenedJpeg<'_> {
         let needed = pitch.checked_mul(height - 1).and_then(|n| n.checked_add(row));
         if row > pitch || needed.is_none_or(|needed| needed > out.len()) {
             return Err(Error::usage(format!(
-                "the buffer for a picture is too small: expected room for {width} × {height} pixels of {} bytes, \
-                 found {} bytes in rows of {pitch}",
+                "the buffer is too small for {width} × {height} pixels of {} bytes each: it has {} bytes, in rows of \
+                 {pitch} bytes",
                 format.bytes(),
                 out.len()
             )));
         }
         let pitch = c_int::try_from(pitch)
-            .map_err(|_| Error::usage(format!("a row of pixels must have fewer than 2³¹ bytes, found {pitch}")))?;
+            .map_err(|_| Error::usage(format!("a row of pixels must have fewer than 2³¹ bytes, but has {pitch}")))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
         // SAFETY: `jpeg` is a live slice, and the library only reads it. The library writes `height` rows of `row`
         // bytes, `pitch` apart. `out` has room for them, as compared above, provided that the picture is

@@ -295,18 +295,18 @@ impl View {
     /// positive, or the probability is invalid.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
-            return Err(Error::usage(format!("the probability of a flip must be from 0 to 1, found {}", self.flip)));
+            return Err(Error::usage(format!("the probability of a flip must be from 0 to 1, not {}", self.flip)));
         }
         if let Some((height, width)) = self.size()
             && (height == 0 || width == 0)
         {
-            return Err(Error::usage(format!("a view must be at least 1 × 1, not {height} × {width}")));
+            return Err(Error::usage(format!("a view must have at least 1 × 1 pixel, not {height} × {width}")));
         }
         match self.framing {
             Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => {
                 Err(Error::usage(format!(
-                    "a centre crop of {height} × {width} is larger than the shorter side after resizing, which is \
-                     {short_side}"
+                    "a centre crop of {height} × {width} pixels is too large for pictures that are resized to a \
+                     shorter side of {short_side} pixels"
                 )))
             }
             Framing::RandomResizedCrop { scale, ratio, .. } => {
@@ -314,11 +314,11 @@ impl View {
                 match (good(scale) && scale.1 <= 1.0, good(ratio)) {
                     (true, true) => Ok(()),
                     (false, _) => Err(Error::usage(format!(
-                        "scale of a random crop: expected 0 < low ≤ high ≤ 1, found {scale:?}"
+                        "the scale of a random crop must satisfy 0 < low ≤ high ≤ 1, but is {scale:?}"
                     ))),
-                    (_, false) => {
-                        Err(Error::usage(format!("ratio of a random crop: expected 0 < low ≤ high, found {ratio:?}")))
-                    }
+                    (_, false) => Err(Error::usage(format!(
+                        "the ratio of a random crop must satisfy 0 < low ≤ high, but is {ratio:?}"
+                    ))),
                 }
             }
             Framing::Rescaled { size, .. } => size.check(),
@@ -338,7 +338,7 @@ impl View {
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
-            return Err(Error::usage(format!("a picture must be at least 1 × 1, not {height} × {width}")));
+            return Err(Error::usage(format!("a picture must have at least 1 × 1 pixel, not {height} × {width}")));
         }
         let draws = key.draws();
         let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
@@ -359,7 +359,7 @@ impl View {
                 let within = |at: u32, extent: u32, side: u32| at.checked_add(extent).is_some_and(|end| end <= side);
                 if !within(rect.x, rect.width, width) || !within(rect.y, rect.height, height) {
                     return Err(Error::usage(format!(
-                        "the rectangle is not within the picture of {width} × {height} pixels: {rect:?}"
+                        "the rectangle {rect} is not within the picture of {width} × {height} pixels"
                     )));
                 }
                 sized(rect, rect.height, rect.width)

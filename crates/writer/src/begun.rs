@@ -42,7 +42,7 @@ impl Growth<'_> {
         if force || is_lost {
             return remove_next(&self.target);
         }
-        let hint = Hint::new("run that command again to continue, or use ").and([Setting::on("force")]);
-        Err(Error::refused(interrupted(self.target.path()), hint.then(" to discard its files")))
+        let hint = Hint::new("repeat the interrupted command to continue, or use ").and([Setting::on("force")]);
+        Err(Error::refused(interrupted(self.target.path()), hint.then(" to discard the unfinished files")))
     }
 }

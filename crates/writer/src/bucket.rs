@@ -172,7 +172,7 @@ impl Bucket {
         if sent == ends.bytes {
             return Ok(());
         }
-        let why = format!("{sent} of {} bytes were sent", ends.bytes);
+        let why = format!("only {sent} of {} bytes were sent", ends.bytes);
         Err(Error::io("write", &self.name.join(name), Cause::new(ErrorKind::InvalidData, why)))
     }
 }
@@ -197,7 +197,7 @@ fn meanwhile(error: Error, name: &str) -> Error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
             let hint = Hint::new(format!(
                 "check the dataset with `shardpack verify`, because this run was uploading `{name}` and may have \
-                 overwritten the object of the other run; or pack it again with "
+                 overwritten the other run's object; or pack it again with "
             ));
             let hint = hint.and([Setting::on("force")]);
             Error::Io { action, path, source: source.with_hint(hint) }

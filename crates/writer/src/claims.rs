@@ -50,7 +50,7 @@ impl Claims {
             if found.as_ref() != Some(&claim.text) {
                 let (text, hint) = match found {
                     None => (
-                        "another run removed this run's claim".to_owned(),
+                        "another run removed this run's lock".to_owned(),
                         "run the command again: this run has stopped",
                     ),
                     Some(holder) => (

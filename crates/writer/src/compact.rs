@@ -35,9 +35,9 @@ impl Growth<'_> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
             let what = interrupted(target.path());
-            let hint = Hint::new("run that command again to continue, or with ")
+            let hint = Hint::new("repeat the interrupted command to continue, or use it with ")
                 .and([Setting::on("force")])
-                .then(" to start it over, and then compact");
+                .then(" to start over; then compact again");
             return Err(Error::refused(what, hint));
         }
         for (number, shard) in (0..).zip(&self.manifest.shards) {
@@ -77,7 +77,7 @@ impl Growth<'_> {
             let generation = named.max(manifest.generation());
             if generation > own {
                 let what = format!(
-                    "`{}` has generation {generation}, but manifest.json is generation {own}",
+                    "`{}` has a manifest of generation {generation}, but manifest.json is still of generation {own}",
                     self.target.path().display()
                 );
                 return Err(Error::refused(what, "copy the newest manifest to manifest.json first"));
@@ -129,7 +129,7 @@ impl Growth<'_> {
             return Ok(());
         }
         let what = format!(
-            "`{}` is shard {} in a generation after {own}, but no manifest lists this shard",
+            "`{}` is shard {} of a generation later than {own}, but no manifest lists it",
             self.target.file(name).display(),
             identity.shard_number
         );

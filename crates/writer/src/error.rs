@@ -68,7 +68,7 @@ pub enum Error {
         hint: Hint,
     },
     /// A quantity exceeds a limit of this crate or of the format.
-    #[error("{what} is over the limit: {found} > {limit}")]
+    #[error("{what}: {found} exceeds the limit of {limit}")]
     Limit {
         /// Name of the quantity.
         what: String,

@@ -113,7 +113,7 @@ impl Survey {
         let what = format!("output folder `{}`", target.path().display());
         if !foreign.is_empty() {
             let hint =
-                "choose another folder, or move these files away: the packer never removes files of other programs";
+                "choose another folder, or move these files away: shardpack never removes files of other programs";
             return Err(Error::usage(format!("{what} contains other files: {}", list(&foreign)), hint));
         }
         if force || self.is_being_removed {

@@ -152,7 +152,7 @@ impl<'a> Growth<'a> {
     ) -> Result<Report> {
         let started = Instant::now();
         if options.threads == 0 {
-            return Err(Error::usage("at least 1 thread is needed, found 0", ""));
+            return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
         }
         if options.part.is_some() {
             return Err(Error::usage("a generation cannot be written in parts", ""));
@@ -171,18 +171,20 @@ impl<'a> Growth<'a> {
         folder.create()?;
         let prepared = prepare_or(&folder, plan, options, |_| {
             let what = format!(
-                "{}, but this command has other options, or its files have changed",
+                "{}, which this command cannot continue, because its options or source files are different",
                 interrupted(self.target.path())
             );
-            let hint =
-                Hint::new("run that command again to continue, or run this one with ").and([Setting::on("force")]);
-            Error::refused(what, hint.then(" to discard its files"))
+            let hint = Hint::new("repeat the interrupted command to continue, or run this one with ")
+                .and([Setting::on("force")]);
+            Error::refused(what, hint.then(" to discard the unfinished files"))
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
             Prepared::Complete(_) => {
-                let what =
-                    format!("`{}`: another run has written the next generation", visible_path(self.target.path()));
+                let what = format!(
+                    "another run has changed the dataset `{}` in the meantime",
+                    visible_path(self.target.path())
+                );
                 return Err(Error::refused(what, "run the command again"));
             }
         };
@@ -212,7 +214,7 @@ impl<'a> Growth<'a> {
         }
         if head.difference_on_resume(written).is_some() {
             let what = format!(
-                "`{}` already has generation {}, with the samples of an earlier attempt",
+                "`{}` already contains the samples of an earlier attempt, as generation {}",
                 self.target.path().display(),
                 now.generation()
             );
@@ -251,8 +253,12 @@ impl<'a> Growth<'a> {
                         file.name = shard_name_of(number, generation);
                     }
                     if taken.contains(&file.name) {
-                        let what = format!("`{}` contains another file `{}`", self.target.path().display(), file.name);
-                        return Err(Error::refused(what, "move that file away"));
+                        let what = format!(
+                            "`{}` contains a file `{}` that is not part of the dataset, but a new shard has its name",
+                            self.target.path().display(),
+                            file.name
+                        );
+                        return Err(Error::refused(what, "move that file away, then run the command again"));
                     }
                     total.merge(tally_of(self.target.path(), entry)?);
                     manifest.push(file);
@@ -270,7 +276,7 @@ impl<'a> Growth<'a> {
 }
 
 pub(crate) fn interrupted(out: &Path) -> String {
-    format!("`{}` contains the files of an interrupted `add` or `remove`", out.display())
+    format!("`{}` contains unfinished files of an interrupted `add` or `remove`", out.display())
 }
 
 pub(crate) fn damaged(error: Error) -> Error {

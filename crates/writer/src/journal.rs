@@ -97,7 +97,7 @@ impl JournalHead {
         };
         let unequal = |what: &str, equal: bool| (!equal).then(|| Difference { what: what.to_owned(), values: None });
         let seed = |s: Option<u64>| s.map_or("none".to_owned(), |s| s.to_string());
-        differ("packer version", &self.packer, &other.packer)
+        differ("version of shardpack", &self.packer, &other.packer)
             .or_else(|| differ("option `shard_bytes`", &self.shard_bytes, &other.shard_bytes))
             .or_else(|| differ("option `shuffle`", &seed(self.shuffle), &seed(other.shuffle)))
             .or_else(|| self.recipe_difference(other))

@@ -74,5 +74,5 @@ fn holder_of(target: &Target<'_>, name: &str) -> String {
         target.open_shared(name).ok()?.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().escape_debug().to_string())
     };
-    names.iter().filter_map(text).find(|text| !text.is_empty()).unwrap_or_else(|| "holder unknown".into())
+    names.iter().filter_map(text).find(|text| !text.is_empty()).unwrap_or_else(|| "an unknown process".into())
 }

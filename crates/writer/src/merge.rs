@@ -61,7 +61,7 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     }
     let Some(first) = journals.first() else {
         return Err(Error::usage(
-            format!("{} contains no part with a readable journal", what()),
+            format!("{} contains parts of a dataset, but none of their journals is readable", what()),
             "pack the parts again",
         ));
     };
@@ -101,7 +101,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
         })
         .collect();
     let hint = Hint::new(format!(
-        "pack all parts with the same options: pack the smaller group, --array={}, again with ",
+        "pack the smaller group (--array={}) again, with the options of the other parts and ",
         array_expression(fewest)
     ));
     let hint = hint.and([Setting::on("force")]);

@@ -123,7 +123,7 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
             format!(", packed with a different {what}: {then} before, {now} now")
         }
         _ if plan.sample_count() != manifest.samples => {
-            format!(", packed from other files (now {})", samples(plan.sample_count()))
+            format!(", but the source has {}", samples(plan.sample_count()))
         }
         _ => ", packed from files with other names, sizes, labels or contents".to_owned(),
     }
@@ -152,9 +152,7 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
         .then(" without a part to start over");
     let (begun, wanted) = (words(begun), words(wanted));
     Err(Error::usage(
-        format!(
-            "{what} contains an unfinished dataset that another run writes {begun}, but this run writes it {wanted}"
-        ),
+        format!("{what} contains an unfinished dataset that was started {begun}, but this run would write it {wanted}"),
         hint,
     ))
 }

@@ -91,7 +91,7 @@ impl Reservation {
             ));
         }
         if options.threads == 0 {
-            return Err(Error::usage("at least 1 thread is needed, found 0", ""));
+            return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
         }
         let lock =
             self.lock.as_ref().unwrap_or_else(|| bug("a reservation keeps its lock until the reservation is dropped"));

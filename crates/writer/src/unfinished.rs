@@ -68,7 +68,8 @@ impl fmt::Display for Unfinished {
         for (i, part) in self.unfinished.iter().take(SHOWN).enumerate() {
             let comma = if i > 0 { ", " } else { "" };
             let (number, state, finished, shards) = (part.part, part.state(), part.finished, part.shards);
-            write!(f, "{comma}part {number} is {state} ({finished} of {shards})")?;
+            let noun = if shards == 1 { "shard" } else { "shards" };
+            write!(f, "{comma}part {number} is {state} ({finished} of {shards} {noun})")?;
         }
         match self.unfinished.len().saturating_sub(SHOWN) {
             0 => {}

@@ -87,7 +87,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
     if options.threads == 0 {
-        return Err(Error::usage("at least 1 thread is needed, found 0", ""));
+        return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
     }
     target.create()?;
     let lock = RunLock::take(target, options.part, &Holder::this_process())?;
@@ -111,7 +111,7 @@ pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
-            "the file system of `{}` has no locks: if a run on another machine is killed, its lock file stays",
+            "the file system of `{}` has no locks: if a run on another machine is killed, delete its lock file",
             target.path().display()
         ));
     }

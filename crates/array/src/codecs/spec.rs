@@ -56,8 +56,10 @@ impl Levels {
     /// Fails unless `level` is one of the levels of the coder `name`.
     pub(crate) fn check(&self, name: &str, level: Option<i32>) -> Result<()> {
         let (fits, expected) = match self {
-            Self::One => (level.is_none(), "no level".to_owned()),
-            Self::Range { all, .. } => (level.is_some_and(|l| all.contains(&l)), format!("{all:?}")),
+            Self::One => (level.is_none(), "none".to_owned()),
+            Self::Range { all, .. } => {
+                (level.is_some_and(|l| all.contains(&l)), format!("{} to {}", all.start(), all.end()))
+            }
             Self::List { all, noun, .. } => {
                 (level.is_some_and(|l| all.contains(&l)), format!("one of {noun} ({all:?})"))
             }
@@ -66,7 +68,7 @@ impl Levels {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{name} level: expected {expected}, found {}",
+            "compression level of {name}: expected {expected}, found {}",
             level.map_or("none".into(), |l| l.to_string())
         )))
     }

@@ -45,7 +45,7 @@ impl ArrayDecoder {
     ) -> Result<u64> {
         if regions.len() != outs.len() {
             return Err(Error::usage(format!(
-                "expected one output buffer for each of {} regions, found {}",
+                "each of the {} regions needs an output buffer, but the number of buffers is {}",
                 regions.len(),
                 outs.len()
             )));

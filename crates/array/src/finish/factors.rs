@@ -41,8 +41,8 @@ impl Factors {
         if !fits(mean) || !fits(std) {
             let (mean, std) = (mean.len(), std.len());
             return Err(Error::usage(format!(
-                "{mean} means and {std} standard deviations: pass as many means as standard deviations, or a single \
-                 number for one of them"
+                "found {mean} means and {std} standard deviations: pass as many means as standard deviations, or a \
+                 single number for one of them"
             )));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);
@@ -86,7 +86,7 @@ impl Factors {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
             pair.ok_or_else(|| {
-                Error::usage(format!("band {band} has no mean and std: only {} bands have them", self.bands))
+                Error::usage(format!("mean and std have only {} numbers, so there is none for band {band}", self.bands))
             })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
@@ -118,7 +118,9 @@ impl Factors {
             true => Ok(()),
             false => {
                 let found = self.bands;
-                Err(Error::usage(format!("mean and std need 1 number, or {bands} (one per band), but have {found}")))
+                Err(Error::usage(format!(
+                    "mean and std must have 1 number or {bands} numbers (one per band), but have {found}"
+                )))
             }
         }
     }

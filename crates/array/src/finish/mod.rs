@@ -148,18 +148,22 @@ impl Finish {
     /// - Rows and columns are exchanged, but the array is not square.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
-        let floats =
-            [("normalised values", self.factors.is_some()), ("arrays whose no-data is replaced", self.fill.is_some())];
+        let floats = [
+            ("normalised arrays", self.factors.is_some()),
+            ("arrays with replaced no-data values", self.fill.is_some()),
+        ];
         if let (None, Some((what, _))) = (As::float(element), floats.into_iter().find(|(_, is_asked)| *is_asked)) {
-            return Err(Error::usage(format!("{what} must be float16, bfloat16 or float32, not {element}")));
+            return Err(Error::usage(format!(
+                "{what} must be loaded as float16, bfloat16 or float32, not as {element}"
+            )));
         }
         if let Some(factors) = &self.factors {
             factors.check(bands)?;
         }
         match self.sampling() {
             Some(Resampling::Bilinear { .. }) if As::float(element).is_none() => {
-                let text = "interpolated values must be float16, bfloat16 or float32";
-                return Err(Error::usage(format!("{text}, not {element}")));
+                let text = "interpolated arrays must be loaded as float16, bfloat16 or float32";
+                return Err(Error::usage(format!("{text}, not as {element}")));
             }
             Some(Resampling::Nearest { outside }) if element_bytes(element, outside).is_none() => {
                 return Err(Error::usage(format!(
@@ -170,7 +174,7 @@ impl Finish {
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
-            return Err(Error::usage(format!("rotations by 90° need a square array, found {found}")));
+            return Err(Error::usage(format!("rotations by 90° need a square array, but this one is {found}")));
         }
         Ok(element)
     }
@@ -230,7 +234,9 @@ impl Finish {
         let [rows, columns, bands] = shape;
         let [y, x] = &window;
         if y.start > y.end || y.end > rows || x.start > x.end || x.end > columns {
-            return Err(Error::usage(format!("window {window:?} is not within {rows} × {columns}")));
+            return Err(Error::usage(format!(
+                "the window {window:?} is not within the array of {rows} × {columns} pixels"
+            )));
         }
         let size = [y.end - y.start, x.end - x.start, bands];
         let is_held = self.turn.transpose || self.warp.is_some();
@@ -260,7 +266,7 @@ fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result
     for (what, expected, found) in [("decoded elements", decoded, elements.len()), ("output buffer", output, out.len())]
     {
         if found as u64 != expected {
-            return Err(Error::usage(format!("the {what} must have {expected} bytes, found {found}")));
+            return Err(Error::usage(format!("the {what} must have {expected} bytes, not {found}")));
         }
     }
     Ok(())

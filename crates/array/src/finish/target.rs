@@ -57,7 +57,7 @@ impl Target {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         if finish.volume.is_some() {
-            return Err(Error::usage("a three-dimensional affine map applies only to boxes cut from volumes"));
+            return Err(Error::usage("a three-dimensional affine map can be applied only to boxes cut from volumes"));
         }
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
         // If an axis does not fit in the address space, the array has no elements.

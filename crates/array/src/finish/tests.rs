@@ -318,26 +318,33 @@ fn impossible_conversions_are_refused() {
     let fill = Finish { fill: Some(Fill { no_data: 0.0, with: 0.0 }), ..Finish::NOTHING };
     let error = fill.check(Dtype::U8, [1, 1, 1]).unwrap_err().to_string();
     assert!(
-        error.contains("arrays whose no-data is replaced must be float16, bfloat16 or float32, not uint8"),
+        error.contains(
+            "arrays with replaced no-data values must be loaded as float16, bfloat16 or float32, not as uint8"
+        ),
         "{error}"
     );
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
     let sampled = |sampling| Finish { warp: Some(Warp { map: [0.0; 6], sampling }), ..Finish::NOTHING };
     let mixed = sampled(Resampling::Bilinear { outside: 0.0 });
-    assert!(apply(&mixed, Dtype::I32, [1, 1, 1]).contains("interpolated values must be float16, bfloat16 or float32"));
+    assert!(
+        apply(&mixed, Dtype::I32, [1, 1, 1])
+            .contains("interpolated arrays must be loaded as float16, bfloat16 or float32")
+    );
     let outside = sampled(Resampling::Nearest { outside: 255.0 });
     assert!(
         apply(&outside, Dtype::I8, [1, 1, 1])
             .contains("int8 cannot represent the fill value 255 for pixels outside the array")
     );
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
-    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("rotations by 90° need a square array, found 4 × 5"));
+    assert!(
+        apply(&quarter, Dtype::U8, [4, 5, 1]).contains("rotations by 90° need a square array, but this one is 4 × 5")
+    );
     assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));
     let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
     let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };
     assert!(apply(&normalise(As::Decoded), Dtype::F64, [1, 1, 3]).contains("float16, bfloat16 or float32"));
     assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4 (one per band), but have 3"));
-    assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("band 3 has no mean and std"));
+    assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("there is none for band 3"));
     assert_eq!(factors.of_bands([2, 0].into_iter()).unwrap().apply(1, 4.0), 4.0);
     for (mean, std) in [(&[][..], &[1.0][..]), (&[1.0, 2.0], &[1.0, 2.0, 3.0]), (&[1.0], &[])] {
         assert!(
@@ -356,7 +363,7 @@ fn impossible_conversions_are_refused() {
         let done = Finish::NOTHING.apply_to_window(Dtype::U8, shape, Layout::AsShape, window, &[0; 6], &mut out);
         done.unwrap_err().to_string()
     };
-    assert!(window([1..3, 0..1]).contains("is not within 2 × 3"));
-    assert!(window([0..1, 2..4]).contains("is not within 2 × 3"));
+    assert!(window([1..3, 0..1]).contains("is not within the array of 2 × 3"));
+    assert!(window([0..1, 2..4]).contains("is not within the array of 2 × 3"));
     assert!(window([0..1, 0..3]).contains("the output buffer must have 3 bytes"));
 }

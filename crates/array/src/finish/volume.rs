@@ -44,7 +44,7 @@ impl Finish {
         out: &mut [u8],
     ) -> Result<()> {
         let VolumeShape { sides, channels } = *shape;
-        let Some(warp) = &self.volume else { return Err(Error::usage("a box without a map across planes")) };
+        let Some(warp) = &self.volume else { return Err(Error::usage("a box has no affine map across its planes")) };
         let [_, rows, columns] = part.size;
         let element = self.check(decoded, [rows, columns, channels])?;
         warp.check(shape, part)?;

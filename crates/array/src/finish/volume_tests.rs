@@ -202,7 +202,7 @@ fn what_does_not_fit_is_refused() {
         }
     };
     let still = || mean(VolumeWarp::STILL, Vec::new());
-    refused(None, PART, "without a map");
+    refused(None, PART, "no affine map");
     refused(Some(still()), Voxels { origin: [5, 0, 0], size: PART.size }, "is not within");
     refused(Some(VolumeWarp { within: Voxels { origin: [1; 3], ..WITHIN }, ..still() }), PART, "is not within");
     refused(Some(mean(MAP, vec![Some([1, 1, 1])])), PART, "low resolution");

@@ -70,7 +70,7 @@ impl<'a> RegionPlan<'a> {
             [height, bands] => (size(height)?, 1, size(bands)?),
             _ => {
                 return Err(Error::usage(format!(
-                    "a region can be read only from an array with two or three axes, found {}",
+                    "a region can be read only from an array with two or three axes, but this array has {}",
                     descriptor.shape.len()
                 )));
             }

@@ -123,16 +123,15 @@ impl Region {
             Bands::All => channels,
             Bands::Range(range) => {
                 let count = range.end.checked_sub(range.start);
-                let count = count.ok_or_else(|| {
-                    Error::usage(format!("the bands of a region must be a range start..end, found {range:?}"))
-                })?;
+                let count =
+                    count.ok_or_else(|| Error::usage(format!("the range of bands {range:?} ends before it starts")))?;
                 within("bands", range.start, count, channels)?;
                 count
             }
             Bands::List(list) => {
                 if let Some(band) = list.iter().find(|band| **band >= channels) {
                     return Err(Error::usage(format!(
-                        "the region has band {band}, but the array has only {channels} bands"
+                        "band {band} was requested, but the array has only {channels} bands, numbered from 0"
                     )));
                 }
                 list.len() as u64
@@ -160,7 +159,7 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
         [height, width] => Ok([height, width, 1]),
         [height, width, channels] => Ok([height, width, channels]),
         _ => Err(Error::usage(format!(
-            "regions need an array [height, width] or [height, width, channels], found {:?}",
+            "a region needs the shape [height, width] or [height, width, channels], but this array has {:?}",
             descriptor.shape
         ))),
     }
@@ -169,8 +168,8 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
 fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()> {
     match first.checked_add(count) {
         Some(end) if end <= length => Ok(()),
-        _ => {
-            Err(Error::usage(format!("the region has {count} {what} starting at {first}, but the array has {length}")))
-        }
+        _ => Err(Error::usage(format!(
+            "the region has {count} {what} starting at {first}, but the array has only {length} {what}"
+        ))),
     }
 }

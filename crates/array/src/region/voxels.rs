@@ -34,13 +34,18 @@ impl Voxels {
             [depth, height, width, channels] => ([depth, height, width], Some(channels)),
             _ => {
                 let axes = descriptor.shape.len();
-                return Err(Error::usage(format!("a box needs an array with three or four axes, found {axes}")));
+                return Err(Error::usage(format!(
+                    "a box can be cut only from an array with three or four axes, but this array has {axes}"
+                )));
             }
         };
         let ends = self.origin.iter().zip(self.size).map(|(origin, size)| origin.checked_add(size));
         match ends.zip(sides).all(|(end, side)| end.is_some_and(|end| end <= side)) {
             true => Ok((sides, channels)),
-            false => Err(Error::usage(format!("{self:?} is not within a volume of {sides:?}"))),
+            false => Err(Error::usage(format!(
+                "the box at {:?} of size {:?} is not within the volume of size {sides:?}",
+                self.origin, self.size
+            ))),
         }
     }
 }

@@ -253,7 +253,7 @@ impl Ask {
                 descriptor,
             }),
             _ => Err(Error::usage(format!(
-                "a region needs an array with two or three axes, found {}",
+                "a region can be read only from an array with two or three axes, but this array has {}",
                 descriptor.shape.len()
             ))),
         }

@@ -72,7 +72,7 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
         }
         Units::Zstd(_) => {
             return Err(Error::usage(
-                "plain zstd arrays cannot stay on a device, because the host decodes their parts",
+                "arrays in plain zstd cannot stay on a device, because only the host can decode parts of them",
             ));
         }
         Units::Blosc2(chunks) => chunks,

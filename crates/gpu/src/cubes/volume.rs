@@ -26,7 +26,7 @@ impl<'a> VolumeRow<'a> {
     pub(super) fn of(finish: &'a Finish, descriptor: &ArrayDescriptor, part: Option<&Voxels>) -> Result<Option<Self>> {
         let Some(warp) = &finish.volume else { return Ok(None) };
         let Some(&part) = part else {
-            return Err(Error::usage("a three-dimensional affine map applies only to boxes cut from volumes"));
+            return Err(Error::usage("a three-dimensional affine map can be applied only to boxes cut from volumes"));
         };
         let (sides, _) = part.sides_of(descriptor)?;
         warp.within.sides_of(descriptor)?;

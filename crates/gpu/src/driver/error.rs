@@ -10,7 +10,7 @@ pub enum GpuError {
     #[error("no CUDA driver: libcuda.so.1 was not found")]
     NoDriver,
     /// There is no device with this index.
-    #[error("there is no CUDA device {ordinal}: this machine has {count}")]
+    #[error("there is no CUDA device {ordinal}: this machine has {count}, numbered from 0")]
     NoDevice {
         /// Requested index.
         ordinal: u32,

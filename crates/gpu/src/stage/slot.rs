@@ -293,7 +293,9 @@ impl StageSlot for CudaSlot {
         }
         let completions = self.completions.clone();
         if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
-            ticket.done(Err(StageFailure::Device(Note::new("the stage is closed: its thread has ended"))));
+            ticket.done(Err(StageFailure::Device(Note::new(
+                "decoding on the device has stopped, because its thread has ended",
+            ))));
         }
     }
 

@@ -109,17 +109,17 @@ impl ReencodeOptions {
     pub(super) fn check(&self) -> Result<()> {
         match self.quality {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
-                return Err(Error::usage(format!("the JPEG quality must be from 1 to 100, found {quality}")));
+                return Err(Error::usage(format!("the JPEG quality must be from 1 to 100, not {quality}")));
             }
             // There is no lower bound, because ruined pictures have negative scores.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
-                return Err(Error::usage(format!("the SSIMULACRA2 score must be at most 100, found {target}")));
+                return Err(Error::usage(format!("the SSIMULACRA2 score must be at most 100, not {target}")));
             }
             _ => {}
         }
         match self.resize {
             Resize::ShortSide(0) | Resize::LongSide(0) => {
-                Err(Error::usage("the side after resizing must be at least one pixel, not 0"))
+                Err(Error::usage("pictures cannot be shrunk to a side of 0 pixels: the side must be at least 1 pixel"))
             }
             _ => Ok(()),
         }

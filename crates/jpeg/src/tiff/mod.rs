@@ -87,7 +87,7 @@ impl<'a> Tiff<'a> {
             None => Ok(default),
             Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "one value for all bands", "several")),
         };
-        let (bits, format) = (same(258, 1, "bits of TIFF samples")?, same(339, 1, "format of TIFF samples")?);
+        let (bits, format) = (same(258, 1, "bits per TIFF sample")?, same(339, 1, "format of TIFF samples")?);
         let bits = match (bits, format, bands) {
             (8 | 16, 1, _) | (1 | 2 | 4, 1, 1) => u32::try_from(bits).unwrap_or(0),
             _ => {
@@ -173,11 +173,15 @@ impl<'a> Tiff<'a> {
         let all = chunk.saturating_mul(places as u64);
         let most = stored(self.width.into(), self.height.into()).saturating_mul(UNPACKED_TIMES).max(MAX_SMALL);
         if all > most {
-            return Err(Error::format("bytes of all TIFF strips or tiles, unpacked", format!("at most {most}"), all));
+            return Err(Error::format(
+                "unpacked size of all TIFF strips or tiles",
+                format!("at most {most} bytes"),
+                all,
+            ));
         }
         let chunks = places.saturating_mul(if self.is_planar { self.bands } else { 1 });
         if self.offsets.len() < chunks {
-            return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
+            return Err(Error::format("number of offsets of TIFF strips or tiles", chunks, self.offsets.len()));
         }
         // Count the tables once per JPEG, because they are read again for each JPEG.
         let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
@@ -187,21 +191,28 @@ impl<'a> Tiff<'a> {
         let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
         // Uncompressed data never uses more bytes than the picture has (see `read`).
         if packed > most && self.compression != Compression::None {
-            return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
+            return Err(Error::format(
+                "compressed size of all TIFF strips or tiles",
+                format!("at most {most} bytes"),
+                packed,
+            ));
         }
         if let Ink::YCbCr(YCbCr { subsampling, .. }) = self.ink
             && self.compression != Compression::Jpeg
             && (subsampling != [1, 1] && (self.is_planar || self.predictor != Predictor::None || self.bands != 3)
                 || self.bits != 8)
         {
+            let bands = if self.is_planar { "separate" } else { "interleaved" };
+            let predictor = if self.predictor == Predictor::None { "no predictor" } else { "a predictor" };
+            let found = format!("{}-bit samples, {} {bands} bands and {predictor}", self.bits, self.bands);
             return Err(Error::format(
-                "TIFF YCbCr data",
-                "8-bit samples, interleaved bands and no predictor",
-                "a different format",
+                "TIFF with YCbCr colours",
+                "8-bit samples, 3 interleaved bands and no predictor",
+                found,
             ));
         }
         if self.compression == Compression::Jpeg && self.bits != 8 {
-            return Err(Error::format("JPEG in a TIFF", "8-bit samples", self.bits));
+            return Err(Error::format("JPEG in a TIFF", "8-bit samples", format!("{}-bit samples", self.bits)));
         }
         if matches!(self.compression, Compression::Fax(_)) && (self.bits, self.bands) != (1, 1) {
             return Err(Error::format(

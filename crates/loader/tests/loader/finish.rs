@@ -357,7 +357,10 @@ fn impossible_options_are_refused_at_open() {
     let f32s = || ArrayDtype::Fields(vec![("mask".into(), Dtype::F32.into())]);
     let counts = |normalise| cubes.refused(options().normalise(normalise));
     let error = counts(normalise("cube", 4));
-    assert!(error.contains("need 1 number, or 5 (one per band), but have 4") && error.contains("`cube`"), "{error}");
+    assert!(
+        error.contains("must have 1 number or 5 numbers (one per band), but have 4") && error.contains("`cube`"),
+        "{error}"
+    );
     let error = counts(normalise("mask", 1));
     assert!(error.contains("must be float16, bfloat16 or float32, but is uint8\nhint:"), "{error}");
     let error = counts(normalise("cubes", 1));
@@ -366,7 +369,7 @@ fn impossible_options_are_refused_at_open() {
         "{error}"
     );
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
-    assert!(error.contains("field `mask`: mean and std need 1 number"), "{error}");
+    assert!(error.contains("field `mask`: mean and std must have 1 number"), "{error}");
     let error = cubes.refused(options().augment(ALL).fields(["flags"]));
     assert!(
         error.contains("flips and rotations need a decoded array with two or three axes, but none is loaded"),

@@ -251,11 +251,11 @@ fn invalid_patches_and_bands_are_refused() {
         ),
         (
             bands(Bands::Range(10..13), CubeMode::Whole),
-            "sample 0, `cube-0`: the region has 3 bands starting at 10, but the array has 12",
+            "sample 0, `cube-0`: the region has 3 bands starting at 10, but the array has only 12 bands",
         ),
         (
             bands(Bands::List(vec![3, 12]), patch(4, 4, PatchPlace::Center)),
-            "sample 0, `cube-0`: the region has band 12, but the array has only 12 bands",
+            "sample 0, `cube-0`: band 12 was requested, but the array has only 12 bands, numbered from 0",
         ),
         (
             only("mask", CubeMode::Whole, Bands::Range(0..1)),

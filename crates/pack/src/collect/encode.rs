@@ -155,7 +155,7 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
     }
     let unnamed = layout.fields.iter().zip(&values).find(|(_, value)| value.is_none());
     if let (LayoutOrigin::Dataset { names_all: true }, Some((field, _))) = (layout.origin, unnamed) {
-        let text = format!("the sample lacks this field, whose kind in the dataset is {}", field.kind);
+        let text = format!("the sample has no field of this name, but the dataset has one of kind {}", field.kind);
         return Err(CollectError::misfit(key, &field.name, text, "pass None if the sample has no value"));
     }
     Ok(values.into_iter().map(Option::flatten).collect())
@@ -349,7 +349,7 @@ impl FieldOfSample<'_> {
             && array.dtype() != dtype
         {
             let text = format!("expected an array of {dtype}, found an array of {}", array.dtype());
-            return Err(self.misfit(text, "convert the array"));
+            return Err(self.misfit(text, "convert the array to the expected type"));
         }
         choice.compare(array).map_err(|(dtype, axes)| {
             let found = format!("an array of {} with shape {:?}", array.dtype(), array.shape());

@@ -67,11 +67,14 @@ pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result
         return Ok(JoinedClasses { names: Some(known.to_vec()), new: 0, labels });
     };
     if given.is_empty() {
-        return Err(CollectError::usage("the list of classes is empty", ""));
+        return Err(CollectError::usage("the list of classes is empty", "pass at least one class, or omit the list"));
     }
     let mut seen = HashSet::new();
     if let Some(twice) = given.iter().find(|name| !seen.insert(name.as_str())) {
-        return Err(CollectError::usage(format!("class `{}` occurs twice", twice.escape_debug()), ""));
+        return Err(CollectError::usage(
+            format!("the class `{}` occurs twice in the list of classes", twice.escape_debug()),
+            "",
+        ));
     }
     let mut all = LabelClasses::new(known);
     let mut names = known.to_vec();

@@ -129,13 +129,16 @@ impl Collector {
         let out = out.into();
         options.arrays.check()?;
         if options.threads == 0 {
-            return Err(CollectError::usage("threads: expected 1 or more, found 0", ""));
+            return Err(CollectError::usage("the number of threads must be at least 1, not 0", ""));
         }
         if options.shard_bytes == 0 {
-            return Err(CollectError::usage("shard size: expected 1 byte or more, found 0", ""));
+            return Err(CollectError::usage("the shard size must be at least 1 byte, not 0", ""));
         }
         if options.classes.as_ref().is_some_and(Vec::is_empty) {
-            return Err(CollectError::usage("the list of classes is empty", ""));
+            return Err(CollectError::usage(
+                "the list of classes is empty",
+                "pass at least one class, or omit the list",
+            ));
         }
         let reservation = Reservation::take(out.clone(), options.force)?;
         Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
@@ -308,7 +311,7 @@ impl Collector {
             return Err(CollectError::RepeatedKey { key: key.to_string() });
         }
         if sample.order.is_some() == added.places.is_empty() && !added.keys.is_empty() {
-            return refuse("some samples have an `order` and others have none".into());
+            return refuse("either all samples or none must have an `order`".into());
         }
         if let Some(place) = sample.order
             && !added.places.insert(place)

@@ -98,7 +98,7 @@ impl SampleError {
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values outside the range of float16"),
-            Self::Encode(EncodeError::ErrorBound { .. }) => Some("values that cannot be stored within `max_error`"),
+            Self::Encode(EncodeError::ErrorBound { .. }) => Some("values whose errors would exceed `max_error`"),
             Self::Encode(EncodeError::BecomesNoData { .. }) => Some("values that rounding would turn into no-data"),
             _ => None,
         }

@@ -106,7 +106,7 @@ fn keep_by(
             return Ok(kept);
         }
     }
-    let text = format!("cannot keep a copy of `{}`: all names for the copy already exist", name.display());
+    let text = format!("cannot keep a copy of `{}`, because all names for copies are taken", name.display());
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 

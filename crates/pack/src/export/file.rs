@@ -94,7 +94,7 @@ fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     };
     opened.map_err(|error| match error {
         Errno::LOOP | Errno::NOTDIR => {
-            let text = format!("`{}` in the path is a file or a link, which is not followed", visible(name));
+            let text = format!("`{}` in the path is a file or a symbolic link, not a folder", visible(name));
             io::Error::new(io::ErrorKind::NotADirectory, text)
         }
         other => other.into(),
@@ -330,7 +330,7 @@ mod tests {
         for name in ["a/x", "b/c/x", "b/c/d/x"] {
             let error = out.place(name, &content("one")).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{error}");
-            assert!(error.to_string().contains("a file or a link, which is not followed"), "{error}");
+            assert!(error.to_string().contains("a file or a symbolic link, not a folder"), "{error}");
         }
         for name in ["../x", "b/../../x", "b/./x", "b/"] {
             assert_eq!(out.place(name, &content("one")).unwrap_err().kind(), io::ErrorKind::InvalidInput);

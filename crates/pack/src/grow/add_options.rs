@@ -151,7 +151,7 @@ impl AddOptions {
         AddOption::new(
             "force",
             Takes::Switch,
-            "Discard an interrupted `add` or `remove` of other samples",
+            "Discard the unfinished files of an interrupted `add` or `remove`",
             |options, given| given.switch().map(|on| options.force = on),
             |_| None,
         ),

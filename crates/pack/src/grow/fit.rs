@@ -14,12 +14,12 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
             let text = format!("the new samples have classes ({names}), but the dataset has none");
-            bail!(Hinted::new(text, "omit the label column"));
+            bail!(Hinted::new(text, "remove the label column from the table"));
         }
         return Ok(Vec::new());
     };
     if listing.classes.is_empty() {
-        let hint = Hint::new("put them into folders named after their classes, or name their labels with ");
+        let hint = Hint::new("put them into folders named after their classes, or pass a table of their labels with ");
         let text = format!("the dataset has {} classes, but the new samples have none", known.len());
         bail!(Hinted::new(text, hint.and([Setting::any("labels", "FILE")])));
     }
@@ -63,14 +63,14 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                 column.name.escape_debug(),
                 some(names, wanted.len())
             );
-            bail!(Hinted::new(text, "omit the column"));
+            bail!(Hinted::new(text, "remove the column from the table"));
         }
         found.insert(column.name, column.values);
     }
     for field in wanted {
         let name = field.name.escape_debug();
         let values = found.remove(&field.name).with_context(|| {
-            format!("the table of labels lacks the column `{name}`, which the dataset has as a field")
+            format!("the table of labels has no column `{name}`, but the dataset has a field of this name")
         })?;
         let values = match (field.kind, field.dtype, values) {
             (FieldKind::Scalar, Some(Dtype::Bool), values @ ColumnValues::Bool(_))
@@ -131,7 +131,10 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
             listing.samples.len(),
             some(wanting.into_iter(), count)
         );
-        bail!(Hinted::new(text, Hint::set([Setting::any("masks", "DIR")])));
+        bail!(Hinted::new(
+            text,
+            Hint::new("pass a mask for each new sample with ").and([Setting::any("masks", "DIR")])
+        ));
     }
     Ok(())
 }

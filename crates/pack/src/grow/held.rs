@@ -159,7 +159,8 @@ impl OtherSamples {
         let younger = self.first_younger.as_ref().map(|first| {
             let samples = plural(self.younger, "sample");
             format!(
-                "skipped {samples} without comparison, although the files are newer than the dataset (first: `{first}`)"
+                "skipped {samples} without comparing contents, although the files are newer than the dataset (first: \
+                 `{first}`)"
             )
         });
         other.into_iter().chain(younger).map(Note::new).collect()

@@ -191,7 +191,7 @@ fn locate(
     let hint = match like.is_empty() {
         true => "list the keys with `shardpack ls`".to_owned(),
         false => format!(
-            "check the spelling: keys similar to the first one are {}",
+            "check the spelling: similar keys in the dataset are {}",
             some(like.iter().map(String::as_str), like.len())
         ),
     };

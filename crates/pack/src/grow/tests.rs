@@ -181,7 +181,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
     let error = error.hints()[0].told(Voice::Command);
     assert!(error.contains("--labels FILE") && error.contains("age"), "{error}");
     for (table, words) in [
-        ("key,label\ncat/2.jpg,cat\n", "lacks the column `age`"),
+        ("key,label\ncat/2.jpg,cat\n", "has no column `age`"),
         ("key,label,age,size\ncat/2.jpg,cat,1,3\n", "the table has a column `size`"),
         ("key,label,age\ncat/2.jpg,cat,old\n", "expected float64, as in the dataset, found text"),
         ("key,age\ncat/2.jpg,2\n", "the new samples have none"),

@@ -13,7 +13,7 @@ const RUN: &[RunOption] = &[
     RunOption::new(
         "part",
         Takes::Value("I/N"),
-        "Pack slice I of N (1/4 … 4/4); join all slices with `merge`",
+        "Pack part I of N (1/4 … 4/4); join all parts with `merge`",
         |options, given| {
             let (part, count) = given.part()?;
             let part = Part::new(part.wrapping_sub(1), count);
@@ -128,11 +128,11 @@ impl PackOptions {
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {
-            return Err(ArgumentError::of(option, "has an effect only on `pack`, not on a plan"));
+            return Err(ArgumentError::of(option, "applies only to packing, not to a plan"));
         }
         if is_given(given, "splits") {
             let error = ArgumentError::of("splits", "a plan describes one dataset, not several splits");
-            return Err(error.with_hint("plan one split: `SRC/train`"));
+            return Err(error.with_hint("plan each split by itself, for example `SRC/train`"));
         }
         Self::read(given, out)
     }

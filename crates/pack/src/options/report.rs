@@ -163,7 +163,7 @@ impl ReportArguments {
         ReportOption::new(
             "metric_baseline_runs",
             Takes::Value("K"),
-            "Runs on the original alone, to measure noise [default: 3]",
+            "Runs on the original data, to measure the noise [default: 3]",
             |options, given| given.integer(0..=1000).map(|runs| options.metric_baseline_runs = Some(runs)),
             |_| None,
         )
@@ -180,15 +180,15 @@ impl ReportArguments {
         )
         .group("Candidates"),
         ladder("quality", Takes::List("LIST"), "Qualities of re-encoded pictures, separated by commas"),
-        ladder("target", Takes::List("LIST"), "Scores of re-encoded pictures: ssimulacra2=80,ssimulacra2=70"),
+        ladder("target", Takes::List("LIST"), "Target scores of re-encoded pictures: ssimulacra2=80,ssimulacra2=70"),
         ladder(
             "subsampling",
             Takes::Words(words::<ChromaSampling>, "LIST"),
-            "Chroma of re-encoded pictures: keep, 420, 444",
+            "Chroma subsampling of re-encoded pictures: keep, 420, 444",
         ),
         ladder("short_side", Takes::List("LIST"), "Shorter sides of re-encoded pictures, in pixels"),
         ladder("long_side", Takes::List("LIST"), "Longer sides of re-encoded pictures, in pixels"),
-        ladder("max_error", Takes::List("LIST"), "Largest errors of cubes in fixed point [default: from their noise]"),
+        ladder("max_error", Takes::List("LIST"), "Maximum errors of fixed-point cubes [default: from the noise]"),
         ladder(
             "codec",
             Takes::Words(words::<Option<Coder>>, "LIST"),
@@ -311,10 +311,10 @@ impl ReportArguments {
             }
         }
         if is_given(given, "filter") && !is_given(given, "codec") {
-            return Err(ArgumentError::of("filter", "needs `codec`"));
+            return Err(ArgumentError::of("filter", "has no effect without `codec`"));
         }
         if self.metric_baseline_runs.is_some() && self.metric.is_empty() {
-            return Err(ArgumentError::of("metric_baseline_runs", "needs `metric`"));
+            return Err(ArgumentError::of("metric_baseline_runs", "has no effect without `metric`"));
         }
         let is_one = |error: &str| error.parse().is_ok_and(|error: f64| error.is_finite() && error > 0.0);
         if let Some(error) = self.ladder("max_error").into_iter().find(|error| !is_one(error)) {

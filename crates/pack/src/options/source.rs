@@ -186,7 +186,7 @@ pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), Argum
 }
 
 pub(crate) fn no_table(option: &'static str) -> ArgumentError {
-    let hint = Hint::new("pass ").and([Setting::any("labels", "FILE")]).then(" to name the table");
+    let hint = Hint::new("pass the table with ").and([Setting::any("labels", "FILE")]);
     ArgumentError::of(option, "names a column of a table of labels, but no table is given").with_hint(hint)
 }
 

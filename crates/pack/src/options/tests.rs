@@ -158,8 +158,8 @@ fn ladders_that_contradict_each_other_are_refused() {
     assert!(given(&[("quality", "90,800")]).is_err());
     for (options, said) in [
         (&[("candidates", "a.toml"), ("quality", "80")][..], "candidates: "),
-        (&[("filter", "none")], "filter: needs `codec`"),
-        (&[("metric_baseline_runs", "4")], "metric_baseline_runs: needs `metric`"),
+        (&[("filter", "none")], "filter: has no effect without `codec`"),
+        (&[("metric_baseline_runs", "4")], "metric_baseline_runs: has no effect without `metric`"),
         (&[("max_error", "-1")], "max_error: expected a number above 0, found -1"),
         (&[("want", "beauty>=1")], "want: "),
         (&[("short_side", "1"), ("long_side", "2")], "short_side: "),

@@ -88,8 +88,8 @@ impl FolderFields {
         let fields = self.declare(listing, &options.pictures).into_iter().chain(tables::column_fields(listing));
         let schema = Schema::new(fields.collect()).map_err(|error| {
             let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
-                        `orientation` and `gpu_jpeg` are taken";
-            Hinted::new(format!("not all columns of the table of labels can be stored as fields: {error}"), hint)
+                        `orientation` and `gpu_jpeg` are reserved";
+            Hinted::new(format!("a column of the table of labels cannot be stored as a field: {error}"), hint)
         })?;
         let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
         Ok(Metadata { schema, classes, recipe, shards: None })

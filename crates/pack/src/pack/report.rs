@@ -91,8 +91,8 @@ fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
     Some(match pictures.len() {
-        1 => format!("1 picture has an oddity that decoders ignore: `{key}`: {what}").into(),
-        n => Note::new(format!("{n} pictures have oddities that decoders ignore (first: `{key}`: {what})"))
+        1 => format!("1 picture has a flaw that decoders ignore: `{key}`: {what}").into(),
+        n => Note::new(format!("{n} pictures have flaws that decoders ignore (first: `{key}`: {what})"))
             .with_hint("see `odd_pictures` in the JSON report for all of them"),
     })
 }

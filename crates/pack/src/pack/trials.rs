@@ -49,7 +49,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
     };
     let crops: Vec<SampleMiddle> = positions
         .par_iter()
-        .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
+        .map(|&position| load_from(listing, position, options.skips(), load).context("cannot choose a codec"))
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
     let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
@@ -83,7 +83,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     };
     let parts: Vec<(String, MiddleRows)> = positions(listing.samples.len(), &arrays)
         .par_iter()
-        .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
+        .map(|&position| load_from(listing, position, options.skips(), load).context("cannot choose a codec"))
         .collect::<Result<_, _>>()?;
     let parts: Vec<_> = parts.iter().map(|(key, part)| (key.as_str(), part)).collect();
     try_on("mask", &parts, &arrays).map(Some)
@@ -183,7 +183,7 @@ fn load_from<T>(
             Err(error) => return Err(error),
         }
     }
-    Err(first_error.unwrap_or_else(|| "there is no sample to try codecs on".into()))
+    Err(first_error.unwrap_or_else(|| "the source has no samples".into()))
 }
 
 fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> crate::Result<SampleMiddle> {

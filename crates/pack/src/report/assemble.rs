@@ -238,10 +238,9 @@ fn unscored_note(whole: &[Sampled], listing: &shardpack_sources::Listing) -> Opt
 }
 
 fn not_measured(content: SampleKind, interrupted: bool, options: &ReportOptions) -> Vec<String> {
-    let mut all =
-        vec!["The disk: data were decoded from memory into memory, and a slow disk lowers the rates.".to_owned()];
+    let mut all = vec!["The disk: data were decoded from memory, so a slow disk lowers the rates.".to_owned()];
     if options.device.is_none() {
-        all.push("A device: the decode rates are for this machine's cores.".to_owned());
+        all.push("Decoding on a GPU: the decode rates are for this machine's CPU cores.".to_owned());
     }
     if content == SampleKind::Pictures {
         all.push(

@@ -125,7 +125,7 @@ impl ListedSource {
             _ => ("", ""),
         };
         if !found.is_empty() {
-            bail!("the sources `{}` are {found}, but the dataset has {expected}", self.path.display());
+            bail!("the source `{}` contains {found}, but the dataset contains {expected}", self.path.display());
         }
         let recipe = CandidateRecipe {
             name: dataset::recipe_name(dataset, content),

@@ -24,8 +24,8 @@ impl Survey {
             Some(metadata) => metadata,
             None => {
                 self.notes.push(Note::new(
-                    "no schema was found: the fields get numbers as names, and each byte of the scalars becomes a \
-                     field",
+                    "no schema was found, so the fields are named by number, and each byte of the scalar values \
+                     becomes a field",
                 ));
                 let bytes = self.read(first)?;
                 guess_metadata(&Record::parse(&bytes, limits)?, limits)?

@@ -78,7 +78,7 @@ impl DamagedFolder {
         shards.sort();
         if shards.is_empty() {
             bail!(
-                "`{}` is neither a dataset nor a shard: it has no manifest, and no files that end in .shard",
+                "`{}` is neither a dataset nor a shard: it contains no manifest and no .shard files",
                 visible_path(path)
             );
         }

@@ -49,7 +49,7 @@ fn a_killed_program_locks_no_other_out() {
 fn an_unfinished_addition_of_files_is_kept_without_force() {
     let fs = begun();
     let error = super::said(&append(&fs, &others(), false).unwrap_err());
-    assert!(error.contains("interrupted") && error.contains("run that command again to continue"), "{error}");
+    assert!(error.contains("interrupted") && error.contains("repeat the interrupted command to continue"), "{error}");
     append(&fs, &others(), true).unwrap();
     let files = held(&fs);
     assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);

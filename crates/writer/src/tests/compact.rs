@@ -132,11 +132,11 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
         assert!(error.contains(words) && error.contains("copy the newest manifest"), "{error}");
         assert_eq!(held(fs).len(), count);
     };
-    refused(&fs, "has generation 2");
+    refused(&fs, "has a manifest of generation 2");
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }
-    refused(&fs, "in a generation after 1, but no manifest lists this shard");
+    refused(&fs, "of a generation later than 1, but no manifest lists it");
 }
 
 #[test]

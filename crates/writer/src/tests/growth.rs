@@ -310,9 +310,10 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let error = add(&fs, &other, &options(1)).unwrap_err();
     assert_eq!(
         said(&error),
-        "`/data/out` contains the files of an interrupted `add` or `remove`, but this command has other options, \
-         or its files have changed\n\
-         hint: run that command again to continue, or run this one with `--force` to discard its files"
+        "`/data/out` contains unfinished files of an interrupted `add` or `remove`, which this command cannot \
+         continue, because its options or source files are different\n\
+         hint: repeat the interrupted command to continue, or run this one with `--force` to discard the \
+         unfinished files"
     );
     let going = fs.with_fault(Fault::None, None);
     assert!(add(&going, &sources().1, &options(1)).unwrap().shards_reused > 0);
@@ -329,7 +330,7 @@ fn other_files_replace_generations_only_with_force() {
     first.keys.iter_mut().for_each(|key| key.insert(0, 'x'));
     let error = said(&run(&fs, &first.plan(20_000), &first, &options(1)).unwrap_err());
     assert!(
-        error.starts_with("`/data/out` already contains a dataset of 70 samples in generation 2, packed from"),
+        error.starts_with("`/data/out` already contains a dataset of 70 samples in generation 2, but the source has "),
         "{error}"
     );
     assert!(!error.contains("shardpack_generation"), "{error}");
@@ -393,7 +394,10 @@ fn a_ready_generation_is_neither_cleared_nor_confused() {
             let other = Numbers::new(20);
             let (plan, kept) = (other.plan(20_000).behind(growth.manifest(), FIRST).unwrap(), thirty(&growth).1);
             let error = growth.write(&plan, &other, Next { kept, fidelity: &Sum::fidelity }, &options(1)).unwrap_err();
-            assert!(said(&error).contains("already has generation 2"), "{error}");
+            assert!(
+                said(&error).contains("already contains the samples of an earlier attempt, as generation 2"),
+                "{error}"
+            );
         }
         drop(growth);
         let files = held(&fs);

@@ -184,7 +184,7 @@ fn merge_groups_the_parts_by_the_differing_option() {
     }
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     let found = " differ in option `shard_bytes`: 20000 in parts 1,3-4 and 10000 in parts 2,5\n\
-                 hint: pack all parts with the same options: pack the smaller group, --array=2,5, again with `--force`";
+                 hint: pack the smaller group (--array=2,5) again, with the options of the other parts and `--force`";
     assert!(error.ends_with(found), "{error}");
 }
 
@@ -213,10 +213,10 @@ fn parts_of_different_plans_do_not_mix() {
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
     assert!(text(part(0, 4)).contains(
-        "contains an unfinished dataset that another run writes in 3 parts, but this run writes it in 4 parts"
+        "contains an unfinished dataset that was started in 3 parts, but this run would write it in 4 parts"
     ));
     assert!(text(options(1)).contains(
-        "contains an unfinished dataset that another run writes in 3 parts, but this run writes it as a whole"
+        "contains an unfinished dataset that was started in 3 parts, but this run would write it as a whole"
     ));
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
@@ -352,12 +352,12 @@ fn journals_beyond_the_limits_are_refused() {
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 0, |head| head["metadata"]["shards"] = json!(u32::MAX));
     let found = error();
-    assert!(found.contains("shards is over the limit: 4294967295 > 1000000"), "{found}");
+    assert!(found.contains("shards: 4294967295 exceeds the limit of 1000000"), "{found}");
 
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 1, |entry| entry["tally"] = json!(vec![json!({ "": 0 }); 500_000]));
     let found = error();
-    assert!(found.contains("number of JSON nodes in a line is over the limit: "), "{found}");
+    assert!(found.contains("number of JSON nodes in a line: "), "{found}");
     let again = write_dataset(dir.path(), &plan, &source, &part(0, 2));
     assert!(matches!(again, Err(Error::Limit { .. })));
 
@@ -365,5 +365,5 @@ fn journals_beyond_the_limits_are_refused() {
     let long = fs::File::options().append(true).open(&journal).unwrap();
     long.set_len(1 << 30).unwrap();
     let found = error();
-    assert!(found.contains("size of a line in bytes is over the limit: 134217729 > 134217728"), "{found}");
+    assert!(found.contains("size of a line in bytes: 134217729 exceeds the limit of 134217728"), "{found}");
 }

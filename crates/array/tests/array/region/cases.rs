@@ -74,14 +74,17 @@ fn regions_outside_the_array_are_refused_by_name() {
     let encoded = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
     let of = |region: Region| region.shape_of(&encoded.descriptor).unwrap_err().to_string();
     let bands = |bands: Bands| of(Region { bands, ..Region::new(0, 0, 1, 1) });
-    assert_eq!(of(Region::new(30, 0, 11, 1)), "the region has 11 rows starting at 30, but the array has 40");
+    assert_eq!(of(Region::new(30, 0, 11, 1)), "the region has 11 rows starting at 30, but the array has only 40 rows");
     assert!(of(Region::new(u64::MAX, 0, 2, 1)).contains("rows"));
     assert!(of(Region::new(0, 64, 1, 1)).contains("columns"));
-    assert_eq!(bands(Bands::List(vec![3, 32])), "the region has band 32, but the array has only 32 bands");
+    assert_eq!(
+        bands(Bands::List(vec![3, 32])),
+        "band 32 was requested, but the array has only 32 bands, numbered from 0"
+    );
     assert!(bands(Bands::Range(30..33)).contains("bands"));
     #[allow(clippy::reversed_empty_ranges, reason = "that is the mistake")]
     let reversed = Bands::Range(5..3);
-    assert!(bands(reversed).contains("start..end"));
+    assert!(bands(reversed).contains("ends before it starts"));
     let flat = ArrayDescriptor::plain(Dtype::U8, vec![5, 6]);
     let two = Region { bands: Bands::List(vec![0, 0]), ..Region::new(0, 0, 1, 1) };
     assert!(two.shape_of(&flat).unwrap_err().to_string().contains("the array has two axes, so it has one band"));

@@ -107,18 +107,18 @@ fn damaged_markers_are_named_with_their_place() {
     assert_eq!(
         error(&lost),
         format!(
-            "offset {}: JPEG restart markers: expected 11, according to its frame header, found 3",
+            "offset {}: number of JPEG restart markers: expected 11, as its frame header requires, found 3",
             end - 2 - (jpeg.len() - 2 - at[10] - 2)
         )
     );
 
     let more = [&jpeg[..at[0]], &jpeg[at[0]..at[8]], &jpeg[at[0]..]].concat();
     let message = error(&more);
-    assert!(message.ends_with("expected 11, according to its frame header, found at least 12"), "{message}");
+    assert!(message.ends_with("expected 11, as its frame header requires, found at least 12"), "{message}");
 
     let short = &jpeg[..at[4] + 3];
     let message = error(short);
-    assert!(message.ends_with("expected 11, according to its frame header, found 5"), "{message}");
+    assert!(message.ends_with("expected 11, as its frame header requires, found 5"), "{message}");
 
     let without_end = &jpeg[..jpeg.len() - 2];
     let expected =

@@ -185,8 +185,8 @@ fn rectangles_must_be_within_the_picture() {
         assert_eq!(
             error.to_string(),
             format!(
-                "a rectangle must have at least one pixel and be within the picture of 40 × 30, found {width} × \
-                 {height} at ({x}, {y})"
+                "the rectangle {width} × {height} at ({x}, {y}) must have at least one pixel and be within the picture \
+                 of 40 × 30 pixels"
             )
         );
     }

@@ -219,7 +219,9 @@ pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Resul
         let is_same = *kind == field.kind || matches!((kind, field.kind), (Kind::Array(None), Kind::Array(_)));
         if !is_same {
             let (name, known) = (name.escape_debug(), field.kind);
-            return refuse(format!("the kind of the field `{name}` is {known} in the dataset, but {kind} here"));
+            return refuse(format!(
+                "the kind of the field `{name}` is {known} in the dataset, but {kind} in the schema"
+            ));
         }
     }
     match layout.fields.iter().find(|field| !given.iter().any(|(name, _)| *name == field.name)) {

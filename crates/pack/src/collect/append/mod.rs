@@ -126,7 +126,7 @@ impl Addition {
     pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
         let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
         if threads == 0 {
-            return Err(CollectError::usage("threads: expected 1 or more, found 0", ""));
+            return Err(CollectError::usage("the number of threads must be at least 1, not 0", ""));
         }
         refuse_none(out)?;
         let growth = Growth::take(out)?;

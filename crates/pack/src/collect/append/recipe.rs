@@ -112,7 +112,7 @@ fn pictures(
         if asked == "reencode" {
             return Ok(None);
         }
-        let expected = "reencode with the other options of the dataset, which its recipe does not contain";
+        let expected = "reencode, together with the other options of the dataset (its recipe does not contain them)";
         return Err(ArgumentError::new("jpeg", expected, asked).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };

@@ -153,7 +153,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
         (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
             append(&out, [without]).unwrap_err().to_string(),
-            "sample `s/009`: field `cube`: the sample lacks this field, whose kind in the dataset is array:float32",
+            "sample `s/009`: field `cube`: the sample has no field of this name, but the dataset has one of kind array:float32",
         ),
         (
             append(&out, [sample(9).with("more", "text")]).unwrap_err().to_string(),
@@ -386,7 +386,10 @@ fn a_close_that_failed_at_its_very_end_can_be_tried_again() {
             9 => {
                 collector.add(sample(8)).unwrap();
                 let error = collector.commit(None, None).unwrap_err().to_string();
-                assert!(error.contains("already has generation 2"), "{error}");
+                assert!(
+                    error.contains("already contains the samples of an earlier attempt, as generation 2"),
+                    "{error}"
+                );
             }
             _ => {}
         }

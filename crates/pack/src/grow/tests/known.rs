@@ -64,7 +64,8 @@ fn the_same_command_with_other_samples_is_refused() {
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
-    let note = "skipped 1 sample without comparison, although the files are newer than the dataset (first: `b.jpg`)";
+    let note =
+        "skipped 1 sample without comparing contents, although the files are newer than the dataset (first: `b.jpg`)";
     assert_eq!((again.report.outcome, again.notes[0].text.as_str()), (Outcome::AlreadyComplete, note));
     let mut longer = fs::read(place.path("week/b.jpg")).unwrap();
     longer.push(0);
