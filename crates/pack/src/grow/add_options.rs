@@ -144,7 +144,7 @@ impl AddOptions {
         AddOption::new(
             "on_known_key",
             Takes::Word(words::<OnKnownKey>, "POLICY"),
-            "If the dataset has the key of a new sample: stop or skip",
+            "If a key is already in the dataset: stop or skip",
             |options, given| given.word().map(|policy| options.on_known_key = policy),
             |options| Some(options.on_known_key.spelled().to_owned()),
         ),
@@ -165,7 +165,7 @@ impl AddOptions {
         AddOption::new(
             "memory",
             Takes::Value("SIZE"),
-            "Memory for samples in progress [default: one sample per thread, plus one]",
+            "Memory for samples in progress [default: threads + 1 samples]",
             |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
             |_| None,
         ),

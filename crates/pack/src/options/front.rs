@@ -41,7 +41,7 @@ const RUN: &[RunOption] = &[
     RunOption::new(
         "memory",
         Takes::Value("SIZE"),
-        "Memory for samples in progress [default: one sample per thread, plus one]",
+        "Memory for samples in progress [default: threads + 1 samples]",
         |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
         |options| options.memory_bytes.map(|bytes| bytes.to_string()),
     ),

@@ -219,7 +219,7 @@ impl ReportArguments {
         ReportOption::new(
             "memory",
             Takes::Value("SIZE"),
-            "Memory for samples in progress [default: one sample per thread, plus one]",
+            "Memory for samples in progress [default: threads + 1 samples]",
             |options, given| given.size().map(|bytes| options.memory = Some(bytes)),
             |_| None,
         ),

@@ -86,6 +86,6 @@ pub struct LoadedMask {
 impl LoadedMask {
     pub(super) fn array(source: &CubeFile, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
         Array::new(dtype, size.to_vec(), bytes)
-            .map_err(|error| source.format("label mask", "one label per pixel", error))
+            .map_err(|error| source.damaged(format_args!("cannot read the label mask: {error}")))
     }
 }
