@@ -65,7 +65,9 @@ impl Destination {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
                 if given {
                     let path = visible_path(&self.path);
-                    return Err(Error::usage(format!("`{option}` needs a URL as output, found `{path}`")));
+                    return Err(Error::usage(format!(
+                        "`{option}` applies only if the output is a URL, but `{path}` is a local path"
+                    )));
                 }
             }
             return Ok(Output::from(&self.path));
@@ -124,7 +126,7 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
         return match settings.first() {
             None => Ok(None),
             Some((key, _)) => {
-                Err(Error::usage(format!("storage option `{key}`: applies only to URLs, but the path is local")))
+                Err(Error::usage(format!("the storage option `{key}` applies only to URLs, but the path is local")))
             }
         };
     }

@@ -47,7 +47,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
         let names: Vec<_> = names.collect();
         bail!(Hinted::new(
             format!("recipe: `{path}` has no candidate {number}"),
-            format!("candidates: {}", names.join(", "))
+            format!("choose one of the candidates: {}", names.join(", "))
         ));
     };
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -71,7 +71,7 @@ fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Resul
     let named =
         candidate.and_then(|candidate| Some((candidate.get("number")?.as_u64()?, candidate.get("name")?.as_str()?)));
     let Some((number, name)) = named else {
-        let hint = format!("name a candidate: `{path}#1`");
+        let hint = format!("choose a candidate, such as `{path}#1`");
         bail!(Hinted::new(format!("recipe: `{path}` recommends no candidate"), hint));
     };
     let but =
@@ -80,7 +80,7 @@ fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Resul
         "recipe: using candidate {number} of `{path}`, {}, which the report recommends{but}",
         name.escape_debug()
     );
-    Ok((number, Note::new(note).with_hint(format!("`{path}#N` selects another candidate"))))
+    Ok((number, Note::new(note).with_hint(format!("pass `{path}#N` to choose another candidate"))))
 }
 
 fn read(path: &Path) -> crate::Result<Value> {

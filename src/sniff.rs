@@ -32,11 +32,8 @@ pub(crate) fn check(path: &Path) -> crate::Result<()> {
     if manifest || start.starts_with(&HEADER_MAGIC) || Footer::parse(&end, bytes, &Limits::default()).is_ok() {
         return Ok(());
     }
-    let text = format!("not a dataset: `{}` is neither a manifest nor a shard", visible_path(path));
-    bail!(Hinted::new(
-        text,
-        "if it is a shard whose start and end are damaged, rename it so that its name ends in .shard"
-    ))
+    let text = format!("`{}` is not a dataset: the file is neither a manifest nor a shard", visible_path(path));
+    bail!(Hinted::new(text, "if it is a damaged shard, rename it so that its name ends in .shard"))
 }
 
 #[cfg(test)]

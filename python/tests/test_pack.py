@@ -362,7 +362,7 @@ def test_of_several_variables_each_file_gives_its_first(tmp_path: Path) -> None:
     dataset = sp.Dataset(tmp_path / "out")
     assert [int(dataset.by_key(key)["cube"][0, 0, 0]) for key in ("a.npz", "b.npz")] == [1, 2]
     assert dataset.recipe["variable"] == ["cube", "*_corrected"]
-    with pytest.raises(sp.UsageError, match=r"no numeric array has the name `x`, `y\*`; the file has `cube` .*, `other`"):
+    with pytest.raises(sp.UsageError, match=r"no numeric array is named `x`, `y\*`; the file has `cube` .*, `other`"):
         sp.pack(source, tmp_path / "none", variable=["x", "y*"])
     week = tmp_path / "week"
     week.mkdir()

@@ -84,7 +84,7 @@ def test_a_fork_opens_it_again(url: str) -> None:
 def test_what_is_wrong_is_said(photos: Path, url: str) -> None:
     with pytest.raises(sp.UsageError, match="`colour`"):
         sp.Dataset(url, storage_options={"colour": "blue"})
-    with pytest.raises(sp.UsageError, match="storage option `hedge`: applies only to URLs, but the path is local"):
+    with pytest.raises(sp.UsageError, match="storage option `hedge` applies only to URLs, but the path is local"):
         sp.Dataset(photos, storage_options={"hedge": True})
     with pytest.raises(sp.UsageError, match="a time such as"):
         sp.Dataset(url, storage_options={"stall_timeout": "soon"})

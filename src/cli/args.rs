@@ -88,7 +88,7 @@ pub(super) enum CacheTask {
     Clear {
         #[command(flatten)]
         folder: CacheFolderArgs,
-        /// Only the dataset with this URL, as `ls` shows it
+        /// Remove only the blocks of the dataset with this URL, as `cache ls` shows it
         #[arg(long, value_name = "URL")]
         url: Option<String>,
     },
@@ -191,7 +191,7 @@ pub(super) struct LsArgs {
     /// Samples to list: NAME, one of = != < <= > >=, and a value; repeatable
     #[arg(long, value_name = "COND")]
     pub r#where: Vec<String>,
-    /// Columns after the key: scalar fields, class, index, bytes, shard
+    /// Columns besides the key: scalar fields, class, index, bytes, shard
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Print at most N samples

@@ -56,7 +56,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
             if binary && asked.is_none() && io::stdout().is_terminal() {
                 let hint = Hint::new("choose a file with ").and([Setting::named("output")]);
                 let hint = hint.then(" (`-` writes to the terminal), or redirect stdout");
-                bail!(Hinted::new(format!("field `{name}` is binary and is not written to a terminal"), hint));
+                bail!(Hinted::new(format!("the field `{name}` is binary and cannot be shown in a terminal"), hint));
             }
             let mut out = BufWriter::new(io::stdout().lock());
             content.write_to(&mut out)?;
@@ -101,7 +101,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
             bail!("there is no sample {index}: the dataset has {samples}")
         }
         (None, Err(_)) => bail!(Hinted::new(
-            format!("no sample has the key `{}`, and it is not an index below {}", show::plain(sample), dataset.len()),
+            format!("`{}` is neither the key of a sample nor an index below {}", show::plain(sample), dataset.len()),
             meant(dataset, sample)
         )),
     }
@@ -110,7 +110,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
 fn meant(dataset: &Dataset, sample: &str) -> String {
     let keys: Vec<String> = dataset.keys_like(sample).iter().map(|key| format!("`{}`", show::plain(key))).collect();
     match keys.is_empty() {
-        true => "`shardpack ls` lists the keys".to_owned(),
+        true => "run `shardpack ls` to list the keys".to_owned(),
         false => format!("did you mean {}?", keys.join(" or ")),
     }
 }

@@ -110,8 +110,9 @@ impl IndexColumn {
             "shard" => Ok(Self::Shard),
             _ => {
                 let scalars = dataset.schema().scalars().map(|(name, _)| name);
-                let names: Vec<String> = scalars.chain(OTHERS).map(show::plain).collect();
-                bail!("expected one of {}, found `{}`", names.join(", "), show::plain(name))
+                let names: Vec<String> =
+                    scalars.chain(OTHERS).filter(|known| *known != name).map(show::plain).collect();
+                bail!("the dataset has no column `{}`: choose from {}", show::plain(name), names.join(", "))
             }
         }
     }
@@ -172,7 +173,7 @@ fn meant(classes: &[String], given: &str) -> String {
     let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
     let like: Vec<String> = like.map(|class| format!("`{}`", show::plain(class))).collect();
     match like.is_empty() {
-        true => "`shardpack inspect --json` lists them".to_owned(),
+        true => "run `shardpack inspect --json` to list the classes".to_owned(),
         false => format!("did you mean {}?", like.join(" or ")),
     }
 }

@@ -61,8 +61,8 @@ fn arrays_text(of: &ArraySummary) -> String {
             let (largest, mean) = (degrees(of.max_angle_rad), degrees(of.mean_angle_rad));
             let text = match of.angle_percentiles_rad {
                 Some(angles) => format!(
-                    "the spectra of 50 % of the pixels turn by at most {}°, 95 % by {}°, 99 % by {}°, the worst by \
-                     {largest}°",
+                    "median {}°, 95th percentile {}°, 99th percentile {}°, maximum {largest}°, between a pixel and \
+                     its source",
                     degrees(angles.p50),
                     degrees(angles.p95),
                     degrees(angles.p99),

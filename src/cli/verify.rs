@@ -82,8 +82,8 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
         }
         (false, n) => {
             hints.insert(
-                "`shardpack salvage` copies the undamaged samples and rebuilds a manifest; if no manifest is \
-                 undamaged, removed samples may come back"
+                "run `shardpack salvage` to copy the undamaged samples and rebuild a manifest (if no manifest is \
+                 undamaged, removed samples may come back)"
                     .into(),
             );
             format!(

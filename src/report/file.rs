@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
     let context = || format!("cannot read the candidates in `{}`", path.display());
     let bytes = std::fs::metadata(path).with_context(context)?.len();
     if bytes > MAX_BYTES {
-        bail!("candidates: expected a file of at most {MAX_BYTES} bytes, found {bytes}: `{}`", path.display());
+        bail!("the file of candidates `{}` has {bytes} bytes, but at most {MAX_BYTES} are allowed", path.display());
     }
     parse(&std::fs::read_to_string(path).with_context(context)?).with_context(context)
 }
@@ -75,7 +75,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             _ => bail!(Hinted::new(
                 format!("candidate {number}: `{}` is not a storage option of `pack`", key.escape_debug()),
                 format!(
-                    "storage options: {}",
+                    "use one of the storage options: {}",
                     StorageOptions::OPTIONS.iter().map(|option| option.about.name).collect::<Vec<_>>().join(", ")
                 )
             )),

@@ -134,7 +134,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     }
     if args.source.is_none() && asked.device.is_some() {
         let said = format!("has no effect, because the dataset `{source}` is decoded only if `source` is given");
-        bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
+        bail!(ArgumentError::of("device", said).with_hint("run `shardpack bench` to measure a device"));
     }
     let dataset = open(asked.path)?;
     let Some(sources) = &args.source else {

@@ -22,8 +22,8 @@ pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     if force || !path.exists() || is_report(path) {
         return Ok(());
     }
-    let hint = Hint::set([Setting::any("output", "FILE")]).then(" writes to another file, ");
-    let hint = hint.and([Setting::on("force")]).then(" replaces this file");
+    let hint = Hint::new("pass ").and([Setting::any("output", "FILE")]).then(" to write to another file, or ");
+    let hint = hint.and([Setting::on("force")]).then(" to replace this file");
     bail!(Hinted::new(format!("`{}` already exists and is not a report", path.display()), hint))
 }
 

@@ -246,7 +246,7 @@ class Refused(BenchTest):
         self.assertIn("expected `cpu`, `cuda` or `cuda:N`, found `tpu`", self.expect(2, "bench", out, "--device", "tpu").err)
         error = self.expect(2, "bench", out, "--device", "cuda:63").err
         self.assertIn("cannot decode on `--device cuda:63`", error)
-        self.assertIn("hint: leave out `--device` to decode on the CPU", error)
+        self.assertIn("hint: omit `--device` to decode on the CPU", error)
         self.assertIn("--device <DEVICE>", self.expect(2, "bench", out, "--resident").err)
         self.assertIn("a device that decodes", self.expect(2, "bench", out, "--resident", "--device", "cpu").err)
 
@@ -258,7 +258,7 @@ class Refused(BenchTest):
         shutil.rmtree(self.tmp / "src")
         out = self.cubes(2)
         result = self.expect(2, "bench", out, "--image", "rrc224")
-        self.assertRegex(result.err, r"`--image rrc224` has no effect: no pictures are loaded; the dataset has the fields .*cube")
+        self.assertRegex(result.err, r"`--image rrc224` has no effect, because no pictures are loaded; the dataset has the fields .*cube")
         self.assertRegex(self.expect(2, "bench", out, "--cube", "patch25x6").err, "sample 0, .*the patch [(]25 × 6[)] does not fit in the array [(]24 × 20[)]")
         self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*the region has 2 bands starting at 16, but the array has only 17 bands")
         self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)

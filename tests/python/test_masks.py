@@ -102,7 +102,7 @@ class Masks(CommandTest):
         (self.tmp / "labels/a/03.png").write_bytes(content[: len(content) - 40] + bytes(40))
         where = (self.tmp / "images", self.tmp / "out", "--masks", self.tmp / "labels")
         stopped = self.expect(2, "pack", *where)
-        self.assertIn("`a/00.jpg`: expected a mask `a/00.*`, found none", stopped.err)
+        self.assertIn("`a/00.jpg`: there is no mask `a/00.*`", stopped.err)
         self.assertIn("01.png` has 90 × 60 pixels, but the upright picture has 60 × 90", stopped.err)
         self.assertIn("02.png`: a label mask must be a grey or palette PNG, but this PNG is Rgb", stopped.err)
         self.assertFalse((self.tmp / "out").exists())

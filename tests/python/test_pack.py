@@ -130,7 +130,7 @@ class Pictures(CommandTest):
         table = self.tmp / "t.csv"
         table.write_text("filename,species,site\n" + "".join(f"{n}.jpg,{'owl' if n % 2 else 'fox'},{n}\n" for n in range(len(names))))
         guessed = self.ok("pack", flat, self.tmp / "guessed", "--labels", table)
-        self.assertIn("note: column `species` is used as the labels", guessed.err)
+        self.assertIn("note: the labels come from the column `species`", guessed.err)
         self.assertIn("the column `species` of", guessed.out)
         named = self.ok("pack", flat, self.tmp / "named", "--labels", table, "--label-column", "species")
         self.assertNotIn("took the column", named.err)
@@ -214,7 +214,7 @@ class Pictures(CommandTest):
             (self.tmp / "src" / key).parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(value).save(self.tmp / "src" / f"{key}.png")
         result = self.ok("pack", self.tmp / "src", self.tmp / "out")
-        self.assertIn("note: 3 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels]", result.err)
+        self.assertIn("note: 3 PNG pictures with 16 bits per sample are packed as uint16 arrays [height, width, channels]", result.err)
         self.ok("verify", self.tmp / "out", "--deep")
         self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 3)
         listed = self.ok("ls", self.tmp / "out", "--columns", "class,height,width,channels").out

@@ -79,7 +79,7 @@ class Plan(CommandTest):
         (source / "added.jpg").unlink()
         (self.tmp / "notes").write_text("personal notes that must not be overwritten\n")
         kept = self.expect(2, "plan", source, out, "--parts", "2", "--listing", self.tmp / "notes")
-        self.assertIn("expected a new file or a listing, found another file", kept.err)
+        self.assertIn("the file exists and is not a listing", kept.err)
 
 
 if __name__ == "__main__":

@@ -300,10 +300,10 @@ class Verify(CommandTest):
         self.assertIn("broken.jpg", result.out)
         self.assertIn("source", result.out)
         self.assertNotIn("is damaged", result.out)
-        self.assertNotIn("copies the undamaged samples", result.out)
+        self.assertNotIn("to copy the undamaged samples", result.out)
         self.assertEqual(self.expect(1, "verify", self.tmp / "out", "--deep", "--json").json()["undecodable_pictures"], 1)
         hurt_record(shards(self.tmp / "out")[0])
-        self.assertIn("`shardpack salvage` copies the undamaged samples", self.expect(1, "verify", self.tmp / "out", "--deep").out)
+        self.assertIn("run `shardpack salvage` to copy the undamaged samples", self.expect(1, "verify", self.tmp / "out", "--deep").out)
 
     def test_pack_names_odd_kept_pictures_and_refuses_undecodable_ones(self):
         source = pictures(self.tmp / "src", 3)

@@ -101,7 +101,7 @@ class Pictures(ReportTest):
         self.ok("pack", source, self.tmp / "b", "--jpeg", "reencode", "--quality", "60")
         self.assertSameTree(self.tmp / "a", self.tmp / "b")
         for recipe, part in [
-            (f"{data}#9", "candidates: 1 tile, 2 q60"),
+            (f"{data}#9", "choose one of the candidates: 1 tile, 2 q60"),
             (f"{data}#two", "such as report.html#2"),
             (f"{source}#1", "cannot read the report"),
             (f"{self.tmp / 'a' / 'manifest.json'}#1", "found other JSON"),
@@ -299,7 +299,7 @@ class Cubes(ReportTest):
         self.assertLess(chosen["scores"]["spectral_angle_p99"]["worst"], 0.5)
         self.assertTrue(chosen["lossless"] or "smaller than without loss" in found["verdict"]["sentence"])
         self.assertIn("would be", found["verdict"]["reason"])
-        self.assertIn("worst pixel", found["verdict"]["reason"])
+        self.assertIn("worst spectrum", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
         # With `--want`, the smallest candidate that meets the user's own conditions is recommended.
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")

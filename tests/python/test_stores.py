@@ -133,10 +133,10 @@ class Stores(CommandTest):
             self.assertIn("is read-only: datasets can be written only to s3://, gs:// or az://", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):
             refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
-            self.assertIn(f"`{option[0][2:].replace('-', '_')}` needs a URL as output", refused.err)
+            self.assertIn(f"`{option[0][2:].replace('-', '_')}` applies only if the output is a URL", refused.err)
         self.ok("pack", self.tmp / "cubes", (self.tmp / "by-url").as_uri())
         self.ok("inspect", self.tmp / "by-url")
-        self.assertIn("storage option `cache`: applies only to URLs, but the path is local", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)
+        self.assertIn("storage option `cache` applies only to URLs, but the path is local", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)
         self.assertIn("--cache", self.expect(2, "inspect", self.dataset, "--cache-bytes", "1GB").err)
         self.assertIn("ftp://", self.expect(2, "inspect", "ftp://host/train").err)
         secret = self.expect(2, "inspect", "https://user:hunter2@host/train").err

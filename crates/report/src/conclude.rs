@@ -197,7 +197,8 @@ fn cost(candidate: &Candidate) -> Option<String> {
     Some(match (said(Measure::SpectralAngleP99), said(Measure::SpectralAngleMax)) {
         (Some(most), Some(all)) => {
             format!(
-                "{error}. In a sample, 99 % of the spectra are rotated by at most {most}, and the worst spectrum by {all}."
+                "{error}. In each sample, 99 % of the spectra are rotated by at most {most}, and the worst spectrum \
+                 by at most {all}."
             )
         }
         (None, Some(all)) => format!("{error}. The spectrum of the worst pixel is rotated by {all}."),
@@ -301,8 +302,8 @@ mod tests {
         };
         assert_eq!(
             of([0.82, 0.02, 0.3]),
-            "No error exceeds 0.82 times the noise of its band. In a sample, 99 % of the spectra are rotated \
-             by at most 0.0200°, and the worst spectrum by 0.300°."
+            "No error exceeds 0.82 times the noise of its band. In each sample, 99 % of the spectra are rotated \
+             by at most 0.0200°, and the worst spectrum by at most 0.300°."
         );
         assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
         assert!(of([NO_NOISE, 6.0, 16.0]).starts_with("The error changes a band that has no noise. "));

@@ -73,7 +73,7 @@ impl Want {
         let normal = format!("{left}{}{right}", if at_least { ">=" } else { "<=" });
         if left == "size" {
             if at_least {
-                return Err(format!("expected size<=BYTES, found `{}`", text.escape_debug()));
+                return Err(format!("a condition on the size must be size<=BYTES, not `{}`", text.escape_debug()));
             }
             #[allow(clippy::cast_precision_loss, reason = "compared with a prediction")]
             let value = size_of(right)? as f64;
@@ -88,7 +88,7 @@ impl Want {
             "median" => Statistic::Median,
             "mean" => {
                 return Err(format!(
-                    "a mean hides the worst samples: expected {measure}.worst, .p1, .p10 (nine of ten samples are \
+                    "a mean hides the worst samples: use {measure}.worst, .p1, .p10 (nine of ten samples are \
                      at least as good) or .median"
                 ));
             }
@@ -101,7 +101,7 @@ impl Want {
         };
         if at_least != (measure.better() == Better::Higher) {
             let (sign, better) = if at_least { ("<=", "smaller") } else { (">=", "larger") };
-            return Err(format!("{better} values of {measure} are better: expected `{sign}`, found `{normal}`"));
+            return Err(format!("{better} values of {measure} are better, so `{normal}` must use `{sign}`"));
         }
         let value: f64 = right.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(fail)?;
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(want("max_abs_error<=0.002").unwrap().measure(), Some(Measure::MaxAbsError));
         for (text, part) in [
             ("ssimulacra2", "expected a condition"),
-            ("ssim2>=3", "found `ssim2`"),
+            ("ssim2>=3", "no measure `ssim2`"),
             ("ssimulacra2.p10<=80", "larger values of ssimulacra2 are better"),
             ("spectral_angle_p99>=1", "smaller values of spectral_angle_p99 are better"),
             ("ssimulacra2.p11>=80", "found `p11`"),

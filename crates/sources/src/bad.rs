@@ -177,7 +177,7 @@ impl BadInputs {
         }
         if (self.list.len() as u64) < self.of {
             let skip = Hint::new("pass ").and([Setting::word("on_bad_input", "skip")]);
-            hints.push(skip.then(" to pack the others and list these"));
+            hints.push(skip.then(" to skip these files and pack the others"));
         }
         hints
     }
@@ -217,7 +217,10 @@ mod tests {
         let bad = BadInputs { list, of: 10 };
         assert!(!bad.to_string().contains("do 0"));
         let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
-        assert_eq!(hints, ["do 0", "do 1", "do 2", "pass `--on-bad-input skip` to pack the others and list these"]);
+        assert_eq!(
+            hints,
+            ["do 0", "do 1", "do 2", "pass `--on-bad-input skip` to skip these files and pack the others"]
+        );
         assert_eq!(BadInputs { of: 9, ..bad }.hints().len(), 3, "nothing is left to pack");
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn by_folder<'a>(
     let count = empty().count() as u64;
     let note = (count > 0).then(|| {
         let all = plural(folders.len() as u64, "class folder");
-        let what = verb(count, "has no samples, and keeps its label", "have no samples, and keep their labels");
+        let what = verb(count, "has no samples, but stays a class", "have no samples, but stay classes");
         format!("{count} of {all} {what}: {}", list(empty(), 10))
     });
     (Some(Classes { names: folders.to_vec(), labels }), note)
@@ -109,8 +109,8 @@ mod tests {
         let (found, note) = classes(&["a", "b", "c"], &["a/1", "c/1"]);
         assert_eq!(found.unwrap().labels, [0, 2]);
         let (_, two) = classes(&["a", "b", "c"], &["b/1"]);
-        assert_eq!(two.unwrap(), "2 of 3 class folders have no samples, and keep their labels: `a`, `c`");
-        assert_eq!(note.unwrap(), "1 of 3 class folders has no samples, and keeps its label: `b`");
+        assert_eq!(two.unwrap(), "2 of 3 class folders have no samples, but stay classes: `a`, `c`");
+        assert_eq!(note.unwrap(), "1 of 3 class folders has no samples, but stays a class: `b`");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
     for sample in samples {
         let Some(folder) = folder_of(&sample.key) else {
-            let detail = "this picture is not in a folder, but with clips each folder is one sample";
+            let detail = "this picture is not in a folder, but each clip must be a folder of frames";
             let hint = Hint::new("move the frames of each clip into a folder of its own, or omit ")
                 .and([Setting::named("clips")]);
             bad.push(Flaw::new(BadKind::NoClip, detail).with_hint(hint).of(sample.key));
@@ -28,7 +28,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
         match &sample.content {
             SampleContent::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
             SampleContent::Picture(picture) => {
-                let detail = format!("clip frames must be JPEGs, found {}", picture.media_type);
+                let detail = format!("the frames of a clip must be JPEGs, but this file is {}", picture.media_type);
                 let hint = Hint::new("convert the frames, for example with `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
                 bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
             }

@@ -248,7 +248,7 @@ fn check_key(key: &str) -> Result<(), Flaw> {
             shardpack_format::Error::Format { expected, .. } => expected,
             other => other.to_string(),
         };
-        Flaw::new(BadKind::Name, format!("the name cannot be a key: expected {why}"))
+        Flaw::new(BadKind::Name, format!("the path cannot be used as a sample key: expected {why}"))
             .with_hint(Hint::from("rename the file, or its folder"))
     })
 }

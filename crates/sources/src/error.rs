@@ -34,6 +34,14 @@ pub enum SourceError {
         /// Actual kind of path, in words.
         found: &'static str,
     },
+    /// Symbolic links lead to too many folders.
+    #[error("`{}`: {problem}", visible_path(path))]
+    TooManyLinks {
+        /// The path of the source, or of a folder in it.
+        path: PathBuf,
+        /// The exceeded limit, in words.
+        problem: &'static str,
+    },
     /// The source contains no usable samples.
     #[error(
         "`{}` contains no samples: {} examined, {bad} unusable, {ignored} ignored{}",
@@ -87,22 +95,12 @@ pub enum SourceError {
         hint: Hint,
     },
     /// A listing file cannot be used.
-    #[error(
-        "listing `{}`: {}: expected {}, found {}",
-        visible_path(file),
-        visible(what),
-        visible(expected),
-        visible(found)
-    )]
+    #[error("listing `{}`: {}", visible_path(file), visible(message))]
     Listing {
         /// Path of the listing file.
         file: PathBuf,
-        /// Name of the invalid part of the file.
-        what: String,
-        /// Expected content.
-        expected: String,
-        /// Actual content.
-        found: String,
+        /// The problem, in words.
+        message: String,
         /// Hint for the user. May be empty.
         hint: Hint,
     },
@@ -145,6 +143,7 @@ impl Explain for SourceError {
             Self::Io { .. } => ErrorKind::Io,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::NotASource { .. }
+            | Self::TooManyLinks { .. }
             | Self::Empty { .. }
             | Self::Mixed { .. }
             | Self::BadInputs(_)
@@ -158,13 +157,13 @@ impl Explain for SourceError {
         match self {
             Self::Mixed { .. } => {
                 let kind = |word: &str| [Setting::word("kind", word)];
-                let hint = Hint::new("choose ").and(kind("images")).then(" or ").and(kind("cubes"));
-                let hint = hint.then("; the other files are then bad input, which ");
-                vec![hint.and([Setting::word("on_bad_input", "skip")]).then(" leaves out")]
+                let hint = Hint::new("pass ").and(kind("images")).then(" or ").and(kind("cubes")).then(", and ");
+                vec![hint.and([Setting::word("on_bad_input", "skip")]).then(" to leave out the other files")]
             }
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
             Self::Changed { .. } => vec!["run the command again once no other program writes to the source".into()],
+            Self::TooManyLinks { .. } => vec!["remove some of these links".into()],
             Self::Io { source, .. } => source.hint().into_iter().collect(),
             Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
         }

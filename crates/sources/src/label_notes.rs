@@ -90,7 +90,7 @@ impl Folders<'_> {
             }
             // Pictures without labels need no note, because the user chose to have no labels.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
-                let note = format!("{names} {look} like splits of a dataset, and are packed into one dataset");
+                let note = format!("{names} {look} like splits of a dataset, but are packed into one dataset");
                 Some(Note::new(note).with_hint(hint))
             }
             _ => None,
@@ -173,7 +173,7 @@ impl Folders<'_> {
                 plural(self.names.len() as u64, "folder"),
                 list(self.names.iter().map(String::as_str), NAMED)
             );
-            let hint = Hint::new("pass ").and([Setting::word("class_folders", "on")]).then(" or ");
+            let hint = Hint::new("pass ").and([Setting::word("class_folders", "on")]).then(" to use these names, or ");
             Note::new(note).with_hint(hint.and([Setting::any("labels", "FILE")]))
         })
     }
@@ -236,7 +236,7 @@ mod tests {
     fn splits_of_cubes_get_a_note_and_are_not_offered_as_classes() {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
-        let text = "`train`, `val` look like splits of a dataset, and are packed into one dataset\nhint: pass \
+        let text = "`train`, `val` look like splits of a dataset, but are packed into one dataset\nhint: pass \
                     `--splits` to pack each folder into a separate dataset with the same classes (`OUT/train`)";
         assert_eq!(told, [text]);
         for class_folders in [false, true] {
@@ -314,7 +314,7 @@ mod tests {
         let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
         let off = "move the sample into the folder for its class, or pass `--class-folders off` to pack all samples \
              without labels";
-        assert_eq!(hints, [off, "pass `--on-bad-input skip` to pack the others and list these"]);
+        assert_eq!(hints, [off, "pass `--on-bad-input skip` to skip these files and pack the others"]);
         let skip = SourceOptions { on_bad_input: crate::OnBadInput::Skip, ..SourceOptions::default() };
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };

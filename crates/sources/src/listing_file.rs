@@ -75,13 +75,7 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
             let mut start = [0; 20];
             let is_ours = found.read_exact(&mut start).is_ok() && start.starts_with(b"{\"shardpack_listing\"");
             if !is_ours {
-                return Err(refusal(
-                    file,
-                    "path",
-                    "a new file or a listing",
-                    "an existing file of another kind",
-                    "choose another name",
-                ));
+                return Err(refusal(file, "the file exists and is not a listing", "choose another file name"));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -154,8 +148,13 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let head: Head = lines.next()?;
     let versions = (head.shardpack_listing, head.packer.as_str());
     if versions != (VERSION, env!("CARGO_PKG_VERSION")) {
-        let expected = format!("{VERSION}, from packer {}", env!("CARGO_PKG_VERSION"));
-        return Err(refusal(file, "version", expected, format!("{}, from packer {}", versions.0, versions.1), again()));
+        let (version, packer) = versions;
+        let message = format!(
+            "the file has version {version} and was written by shardpack {packer}, but version {VERSION} of shardpack \
+             {} is needed",
+            env!("CARGO_PKG_VERSION")
+        );
+        return Err(refusal(file, message, again()));
     }
     check_source(file, src, options, &head)?;
     let mut listing = Listing {
@@ -177,22 +176,25 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let sha256 = hex(lines.hash.clone());
     let noted: Value = lines.next()?;
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
-        return Err(refusal(file, "SHA-256 of the lines", noted.to_string(), sha256, again()));
+        return Err(refusal(file, "the file is damaged: its SHA-256 does not match its lines", again()));
     }
     let samples = listing.samples.len();
     if let Some(column) = listing.columns.iter().find(|column| !column.values.are_of(samples)) {
-        let what = format!("number of values in the column `{}`", column.name);
-        return Err(refusal(file, what, samples.to_string(), column.values.len().to_string(), again()));
+        let (name, values) = (&column.name, column.values.len());
+        let message = format!("the column `{name}` has {values} values, but there are {samples} samples");
+        return Err(refusal(file, message, again()));
     }
     let classes = listing.classes.len();
     let is_class = |class: u32| (class as usize) < classes;
     if let Some(sample) =
         listing.samples.iter().find(|sample| sample.class.map_or(classes > 0, |class| !is_class(class)))
     {
-        let what = format!("class of the sample `{}`", sample.key.escape_debug());
-        let expected = if classes == 0 { "none".to_owned() } else { format!("0 to {}", classes - 1) };
-        let found = sample.class.map_or_else(|| "none".to_owned(), |class| class.to_string());
-        return Err(refusal(file, what, expected, found, again()));
+        let key = sample.key.escape_debug();
+        let message = match sample.class {
+            Some(class) => format!("the sample `{key}` has the class {class}, but the number of classes is {classes}"),
+            None => format!("the sample `{key}` has no class"),
+        };
+        return Err(refusal(file, message, again()));
     }
     Ok(listing)
 }
@@ -205,8 +207,8 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     };
     // For a single file, the root is the file's folder.
     if real != head.root && real.parent() != Some(&head.root) {
-        let (expected, found) = (real.display().to_string(), head.root.display().to_string());
-        return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
+        let message = format!("this is a listing of `{}`, not of `{}`", head.root.display(), real.display());
+        return Err(refusal(file, message, "pack the source that was listed, under the same path"));
     }
     if !options.follow_links && !options.files.has(src) {
         for folder in std::iter::once(&head.root).chain(&options.masks) {
@@ -220,7 +222,8 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         let noted = head.options.get(name).unwrap_or(&Value::Null);
         if noted != value {
             let hint = "use the same options as for `shardpack plan`";
-            return Err(refusal(file, format!("option `{name}`"), noted.to_string(), value.to_string(), hint));
+            let message = format!("the option `{name}` was {noted} for the listing, but is {value} now");
+            return Err(refusal(file, message, hint));
         }
     }
     let now = options.labels.as_deref().map(|path| side_file(path, &options.files)).transpose();
@@ -230,7 +233,9 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
             Some(table) => format!("{} bytes, modified at {} ns", table.bytes, table.mtime_ns),
             None => "none".to_owned(),
         };
-        return Err(refusal(file, "table of labels", text(&head.labels), text(&now), again()));
+        let (before, now) = (text(&head.labels), text(&now));
+        let message = format!("the label table has changed since it was listed (before: {before}; now: {now})");
+        return Err(refusal(file, message, again()));
     }
     Ok(())
 }
@@ -272,20 +277,8 @@ fn again() -> Hint {
     Hint::new("write a new listing: plan with ").and([Setting::any("listing", "FILE")])
 }
 
-fn refusal(
-    file: &Path,
-    what: impl Into<String>,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-    hint: impl Into<Hint>,
-) -> SourceError {
-    SourceError::Listing {
-        file: file.to_owned(),
-        what: what.into(),
-        expected: expected.into(),
-        found: found.into(),
-        hint: hint.into(),
-    }
+fn refusal(file: &Path, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
+    SourceError::Listing { file: file.to_owned(), message: message.into(), hint: hint.into() }
 }
 
 fn hex(hash: Sha256) -> String {
@@ -321,13 +314,13 @@ impl<R: BufRead> Lines<'_, R> {
         self.number += 1;
         let mut limited = self.input.by_ref().take(MAX_LINE_BYTES);
         limited.read_until(b'\n', &mut self.line).map_err(SourceError::io("read", self.file))?;
-        let what = || format!("line {}", self.number);
         if !self.line.ends_with(b"\n") {
-            return Err(refusal(self.file, what(), "a complete line", "the end of the file", again()));
+            let message = format!("line {} is incomplete", self.number);
+            return Err(refusal(self.file, message, again()));
         }
         self.hash.update(&self.line);
         serde_json::from_slice(&self.line)
-            .map_err(|error| refusal(self.file, what(), "a listing line", format!("a parse error: {error}"), again()))
+            .map_err(|error| refusal(self.file, format!("cannot parse line {}: {error}", self.number), again()))
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {

@@ -214,19 +214,18 @@ impl Masks {
                     let bad = bad_paths.files(stem(sample.key)).iter().chain(bad_names.files(name)).next();
                     let other = other_paths.files(stem(sample.key)).iter().chain(other_names.files(name)).next();
                     let other = other.and_then(|&i| self.others.get(i));
-                    let found = match (bad.and_then(|&i| self.tree.bad.get(i)), other) {
-                        (Some(bad), _) => bad.to_string(),
+                    let told = match (bad.and_then(|&i| self.tree.bad.get(i)), other) {
+                        (Some(bad), _) => format!("cannot use the mask {bad}"),
                         (None, Some(other)) => {
                             let other = other.escape_debug();
-                            format!("`{other}`, which is not PNG, NumPy, TIFF, MATLAB or HDF5")
+                            format!("the mask `{other}` is not PNG, NumPy, TIFF, MATLAB or HDF5")
                         }
-                        (None, None) => "none".to_owned(),
+                        (None, None) => format!("there is no mask `{}.*`", stem(sample.key)),
                     };
                     let hint = affix.as_ref().map(|affix| {
-                        format!("give each mask the name of its picture or cube: these names also contain `{affix}`")
+                        format!("give each mask the name of its picture or cube, without `{affix}`")
                     });
-                    let flaw = flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key)));
-                    Err(flaw.with_hint(hint.map(Hint::from)))
+                    Err(flaw(told).with_hint(hint.map(Hint::from)))
                 }
                 [one] => {
                     if let Some(used) = used.get_mut(*one) {

@@ -43,9 +43,9 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     let mut pngs = samples.iter().filter(is_png);
     let first = list([pngs.next()?.key.as_str()], 1);
     let count = pngs.count() as u64 + 1;
-    let (are, arrays) = (verb(count, "is", "are"), verb(count, "an array", "arrays"));
+    let (are, arrays) = (verb(count, "is", "are"), verb(count, "a uint16 array", "uint16 arrays"));
     let note = format!(
-        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: \
+        "{} with 16 bits per sample {are} packed as {arrays} [height, width, channels] in the field `cube` (first: \
          {first})",
         plural(count, "PNG picture")
     );
@@ -75,7 +75,7 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
         note += &format!("; a variable was also chosen in {}", plural(more, "other file"));
     }
     if let Some(name) = elsewhere {
-        note += &format!(", but not always this one (also {})", list([name], 1));
+        note += &format!(", but not always the same one (also {})", list([name], 1));
     }
     let hint = Hint::new("pass ").and([Setting::any("variable", "NAME")]).then(" to select another variable");
     Some(Note::new(note).with_hint(hint))
@@ -107,9 +107,8 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
         "{pictures} {have} more than 8 bits per sample and {are} stored unchanged, but decoded to 8 bits \
          (first: {first})"
     );
-    let hint = Hint::new("to load all bits, pack these pictures by themselves, with ")
-        .and([Setting::word("kind", "cubes")])
-        .then(", which stores them as arrays");
+    let hint = Hint::new("to load all bits, pack these pictures separately, as arrays, with ");
+    let hint = hint.and([Setting::word("kind", "cubes")]);
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -150,7 +149,7 @@ mod tests {
         let hint = "\nhint: pass `--variable NAME` to select another variable";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; a variable was also chosen in 1 other file, but not always this one (also `z`)";
+        let more = "; a variable was also chosen in 1 other file, but not always the same one (also `z`)";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // The name of the chosen array is stored with the sample.

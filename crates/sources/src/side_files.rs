@@ -62,7 +62,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
         .iter()
         .map(|(kind, (count, first))| match count {
             1 => format!("`{}`", first.escape_debug()),
-            _ => format!("{count} of {kind} (first: `{}`)", first.escape_debug()),
+            _ => format!("{count} `{kind}` files (first: `{}`)", first.escape_debug()),
         })
         .collect();
     let note = (count > 0).then(|| {

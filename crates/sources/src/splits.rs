@@ -102,7 +102,7 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
         let count = refused.len() as u64;
         let (is, its) = (verb(count, "is", "are"), verb(count, "its", "their"));
         let named = list(refused.iter().copied(), NAMED);
-        notes.push(Note::new(format!("{named} {is} not packed, because all {its} samples are bad input")));
+        notes.push(Note::new(format!("{named} {is} not packed, because none of {its} files can be packed")));
     }
     if !others.is_empty() {
         let is = verb(others.len() as u64, "is", "are");

@@ -98,7 +98,7 @@ fn a_split_with_only_bad_input_differs_from_a_folder_without_samples() {
     let found = enumerate(root.path(), &skip).unwrap();
     assert_eq!(found.bad.iter().map(|bad| bad.key.as_str()).collect::<Vec<_>>(), ["test/1.jpg"]);
     let expected = [
-        "`test` is not packed, because all its samples are bad input",
+        "`test` is not packed, because none of its files can be packed",
         "`empty` is not packed: no samples were found there",
     ];
     let notes: Vec<String> = found.notes.iter().map(|note| note.text.clone()).collect();

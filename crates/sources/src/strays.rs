@@ -32,7 +32,7 @@ pub(crate) fn refuse_outside_splits(samples: &mut Vec<SourceSample>, bad: &mut V
         let inside = folder(&sample.key).is_some();
         if !inside {
             let detail = "this sample is not in any split";
-            let hint = Hint::new("move the sample into a split, or omit ").and([Setting::named("splits")]);
+            let hint = Hint::new("move the sample into a split folder, or omit ").and([Setting::named("splits")]);
             bad.push(Flaw::new(BadKind::NoSplit, detail).with_hint(hint).of(sample.key.clone()));
         }
         inside

@@ -50,7 +50,7 @@ fn class_folders_of_pictures() {
     assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
     assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    assert_eq!(notes(&listing), ["1 of 4 class folders has no samples, and keeps its label: `ant`"]);
+    assert_eq!(notes(&listing), ["1 of 4 class folders has no samples, but stays a class: `ant`"]);
     assert!(
         matches!(listing.samples[0].content, SampleContent::Picture(picture) if (picture.width, picture.height) == (2, 3))
     );
@@ -131,7 +131,7 @@ fn files_next_to_samples_are_ignored_and_named() {
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!(keys(&listing), ["a/1.jpg", "a/2.jpg", "b/picture.txt"]);
     assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
-    let note = "ignored 5 files that are not samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
+    let note = "ignored 5 files that are not samples: `labels.csv`, `instances.json`, 2 `.txt` files (first: \
                 `a/1.txt`), `README`\n\
                 hint: pass `--labels FILE` to read labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
@@ -262,7 +262,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
     let expected = [("b\n.npy", BadKind::Name), ("c\u{85}/d.npy", BadKind::Name), ("e\t.bin", BadKind::Unknown)];
     assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.npy"], expected.to_vec()));
     let text = listing.bad[0].to_string();
-    assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected a key without control characters");
+    assert_eq!(text, r"`b\n.npy`: the path cannot be used as a sample key: expected a key without control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
     // A single file given as the source is checked in the same way. A header's data file may have any name.
@@ -404,7 +404,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!((arrays.kind, arrays.classes.len()), (SourceKind::Cubes, 2));
     let SampleContent::Cube(info) = &arrays.samples[0].content else { panic!("a picture") };
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
-    let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field \
+    let told = "2 PNG pictures with 16 bits per sample are packed as uint16 arrays [height, width, channels] in the field \
                 `cube` (first: `cat/a.png`)\n\
                 hint: pass `--kind images` to store the files themselves, which loaders decode to 8 bits";
     assert_eq!(notes(&arrays), [told]);

@@ -147,16 +147,16 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
     }
     if let Some((truth, cube)) = first {
         let count = taken.iter().filter(|taken| **taken).count() as u64;
-        let (hold, are, masks) = (verb(count, "holds", "hold"), verb(count, "is", "are"), verb(count, "mask", "masks"));
+        let (hold, are, masks) = (verb(count, "seems", "seem"), verb(count, "is", "are"), verb(count, "mask", "masks"));
         let note = format!(
-            "by name and shape, {} {hold} the ground truth of other cubes, and {are} packed as their {masks} (first: {} \
-             of {})",
+            "by name and shape, {} {hold} to be the ground truth of other cubes, and {are} packed as their {masks} \
+             (first: {} for {})",
             plural(count, "file"),
             list([truth.as_str()], 1),
             list([cube.as_str()], 1),
         );
-        let hint = Hint::new("rename a file that is a sample itself, or take masks from a folder with ");
-        beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
+        let hint = Hint::new("rename files that are samples themselves, or pass ").and([Setting::any("masks", "DIR")]);
+        beside.notes.push(Note::new(note).with_hint(hint.then(" to take masks from a folder")));
     }
     if let Some((place, owners, integers)) = unclear.first() {
         let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
@@ -223,8 +223,11 @@ mod tests {
         let gt = Some("X_gt.npy".to_owned());
         assert_eq!(masks(&listing), [("s/X.npy", gt.clone()), ("s/X_corrected.npy", gt)]);
         let said = told(&listing);
-        assert!(said[0].starts_with("by name and shape, 1 file holds the ground truth of other cubes"), "{said:?}");
-        assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
+        assert!(
+            said[0].starts_with("by name and shape, 1 file seems to be the ground truth of other cubes"),
+            "{said:?}"
+        );
+        assert!(said[0].contains("(first: `s/X_gt.npy` for `s/X.npy`)\nhint: "), "{said:?}");
         // If a scene has only one cube, the name of the cube may have any suffix. Other cubes have
         // no ground truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);

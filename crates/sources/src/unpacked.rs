@@ -104,7 +104,7 @@ pub fn read_meta(path: &Path, files: &Files) -> Result<Map<String, Value>, Flaw>
     let mut text = Vec::new();
     (&file).take(MAX_META_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_META_BYTES {
-        return Err(flaw(format!("more than {MAX_META_BYTES} bytes")));
+        return Err(flaw(format!("the file is larger than {MAX_META_BYTES} bytes")));
     }
     check_json(&text, &Limits::default()).map_err(|error| flaw(error.to_string()))?;
     serde_json::from_slice(&text).map_err(|error| flaw(format!("cannot parse the JSON object: {error}")))

@@ -43,7 +43,7 @@ pub(crate) struct BenchArgs {
     /// Standard deviation of float pictures, as --mean [default: 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Batches")]
     pub std: Option<Vec<f64>>,
-    /// Replace no-data in cubes with this value [default: keep it]
+    /// Replace no-data values of cubes by this number [default: keep]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, help_heading = "Batches")]
     pub no_data: Option<f32>,
     /// Random changes, such as trivial_augment_wide,random_erasing(p=0.1)
@@ -58,13 +58,13 @@ pub(crate) struct BenchArgs {
     /// Samples in a batch [default: 32, or fewer if over 256 MiB]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
     pub batch_size: Option<u32>,
-    /// stored, windowed (mixed runs of 4 MiB) or full
+    /// Order: stored, windowed (runs of 4 MiB), full
     #[arg(long, value_enum, default_value = "windowed", help_heading = "Batches", hide_possible_values = true)]
     pub order: OrderArg,
     /// Runs that --order windowed mixes at a time [default: 240]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
     pub lanes: Option<u32>,
-    /// Seed of the order, of views and of patches
+    /// Seed for the order, views and patches
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
     pub seed: u64,
 
@@ -92,7 +92,7 @@ pub(crate) struct BenchArgs {
     /// Largest batch to accept
     #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = parse_size, help_heading = "Run")]
     pub max_batch: u64,
-    /// Window of the order: auto, memory or page-cache
+    /// Place of the window: auto, memory or page-cache
     #[arg(
         long,
         value_name = "WHERE",
@@ -107,7 +107,7 @@ pub(crate) struct BenchArgs {
     /// Keep the encoded dataset in the memory of the device
     #[arg(long, requires = "device", help_heading = "Run")]
     pub resident: bool,
-    /// Damaged samples to skip in each epoch; one more is an error
+    /// Maximum number of damaged samples to skip in each epoch
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 

@@ -148,8 +148,8 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
                 _ => "decoding takes less time than copying",
             };
             let more = match threads < cores {
-                true => format!("`--threads {cores}` copies on more cores"),
-                false => "no setting can improve this".into(),
+                true => format!("pass `--threads {cores}` to copy on more cores"),
+                false => "no option can improve this".into(),
             };
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             format!("copying is the limit: records are copied from memory at {rate}, and {what}: {more}")
@@ -183,9 +183,9 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             share(epoch.waited_for_slot_s),
             units::bytes(epoch.output_bytes / epoch.batches.max(1)),
             if slots < 3 {
-                "`--slots 3` lets the threads work while a batch is in use"
+                "pass `--slots 3` to let the threads work while a batch is in use"
             } else {
-                "raise `--batch-size`, so that fewer batches are handed over"
+                "raise `--batch-size` to hand over fewer batches"
             },
         ),
         Limit::Slots => format!(
@@ -202,7 +202,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         ),
         Limit::Device => format!(
             "the device is the limit: threads were idle {} of their time while it copied and decoded: \
-             larger batches (`--batch-size`) or more of them (`--slots`) keep it busier",
+             raise `--batch-size` or `--slots` to keep it busier",
             share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
@@ -222,7 +222,7 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
     let fits = workload.memory_bytes.is_some_and(|bytes| workload.dataset_bytes as f64 <= CACHED * bytes as f64);
     let size = units::bytes(workload.dataset_bytes);
     let change = match (&workload.content, workload.single_reads, fits) {
-        (_, true, _) => "`--order windowed` reads runs of 4 MiB instead of single samples".to_owned(),
+        (_, true, _) => "pass `--order windowed` to read runs of 4 MiB instead of single samples".to_owned(),
         (_, _, true) => format!(
             "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster disk \
              helps there"
@@ -238,7 +238,7 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
 
 fn network(epoch: &Epoch, workload: &Workload) -> String {
     let change = match workload.single_reads {
-        true => "`--order windowed` requests runs of 4 MiB instead of single samples",
+        true => "pass `--order windowed` to request runs of 4 MiB instead of single samples",
         false => "use a machine closer to the store, or copy the dataset to a disk",
     };
     let rate = units::rate(epoch.read_bytes, epoch.seconds);

@@ -118,7 +118,7 @@ fn figures_name_their_limit_and_what_to_change() {
             "memory",
             stored,
             s.clone(),
-            vec!["copying is the limit", "50.0 MB/s", "decoding takes less", "no setting can improve"],
+            vec!["copying is the limit", "50.0 MB/s", "decoding takes less", "no option can improve"],
         ),
         ("memory", stored, Workload { content: WorkloadContent::Stored, ..s.clone() }, vec!["nothing is decoded"]),
         (

@@ -18,8 +18,9 @@ use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
 fn damaged() -> Hinted {
-    let hint = Hint::new("`shardpack verify` lists all damaged samples; ").and([Setting::any("skip", "N")]);
-    Hinted::new("stopped at a damaged sample", hint.then(" skips up to N damaged samples in each epoch"))
+    let hint =
+        Hint::new("run `shardpack verify` to list all damaged samples, or pass ").and([Setting::any("skip", "N")]);
+    Hinted::new("stopped at a damaged sample", hint.then(" to skip up to N of them in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
@@ -72,7 +73,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
         0 => Ok(ExitStatus::Fine),
         skipped => {
             let skipped = units::plural(skipped, "damaged sample");
-            show::next(&format!("{skipped} skipped"), "`shardpack verify` lists the damaged samples");
+            show::next(&format!("{skipped} skipped"), "run `shardpack verify` to list the damaged samples");
             Ok(ExitStatus::Problem)
         }
     }

@@ -167,7 +167,8 @@ fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().user_fields().map(|field| &*field.name).collect();
-        bail!("`{flag} {value}` has no effect: no {what} are loaded; the dataset has the fields {}", fields.join(", "));
+        let fields = fields.join(", ");
+        bail!("`{flag} {value}` has no effect, because no {what} are loaded; the dataset has the fields {fields}");
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(crate) struct RemoveArgs {
 /// Delete all generations except the newest, and the shards that only they use.
 ///
 /// With `--segment-index`, first rewrites the shards of a dataset of kept JPEGs with a segment index
-/// next to each picture, so that loaders decode them in parts.
+/// next to each picture, so that loaders can decode parts of a picture.
 ///
 /// Afterwards no file of the folder contains the bytes of removed samples. Copies and backups of the
 /// folder, and free blocks of the disk, may still contain them. Class names stay in the manifest and

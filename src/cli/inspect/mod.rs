@@ -32,8 +32,8 @@ pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
         return Ok(ExitStatus::Fine);
     }
     show::hint(
-        &"`shardpack verify` lists all problems; `shardpack salvage` copies the undamaged samples; if no manifest is \
-          undamaged, removed samples may come back"
+        &"run `shardpack verify` to list all problems, or `shardpack salvage` to copy the undamaged samples (if no \
+          manifest is undamaged, removed samples may come back)"
             .into(),
     );
     Ok(ExitStatus::Problem)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Convert a folder of pictures or cubes into a dataset.
 ///
 /// JPEGs are stored in tiles with the same pixels, so that a reader can decode a part of a picture.
-/// Cubes of integers, even if they are floats, are stored without loss. Other cubes are stored as
+/// Cubes of integers, even in a float type, are stored without loss. Other cubes are stored as
 /// float16, and the error is measured and printed. An interrupted run continues if you repeat the
 /// command. Options are explained in docs/options.md.
 #[derive(Debug, Args)]
@@ -74,10 +74,10 @@ pub(crate) struct MergeArgs {
 /// Options of writing to a store.
 #[derive(Debug, Args)]
 pub(crate) struct ToStore {
-    /// Local folder for shards on their way to the store [default: temporary folder]
+    /// Local folder for shards that wait to be uploaded [default: temporary folder]
     #[arg(long, value_name = "DIR", help_heading = "Object stores")]
     pub spool: Option<PathBuf>,
-    /// Continue a run that was killed on another machine or had another spool
+    /// Continue a run killed on another machine or with another --spool
     #[arg(long, help_heading = "Object stores")]
     pub take_over: bool,
 }

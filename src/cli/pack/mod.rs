@@ -108,8 +108,8 @@ fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
         warn_subnormal(&packed.report);
     }
     if !args.json && reports.iter().any(|(_, packed)| packed.report.outcome == Written::AlreadyComplete) {
-        let hint = Hint::new("if a file has changed but still has the same size, ").and([Setting::on("force")]);
-        show::hint(&hint.then(" packs again"));
+        let hint = Hint::new("pass ").and([Setting::on("force")]);
+        show::hint(&hint.then(" to pack again if a file has changed but still has the same size"));
     }
     Ok(outcome_of(&skipped))
 }
@@ -291,10 +291,11 @@ fn warn_subnormal(report: &Report) {
                 "warning: {:.1} % of the values in `{field}` are below 2^-14, where float16 has fewer digits",
                 100.0 * share
             );
-            let hint = Hint::set([Setting::word("values", "fixed"), Setting::any("max_error", "E")])
-                .then(" bounds the absolute error, ")
+            let hint = Hint::new("pass ")
+                .and([Setting::word("values", "fixed"), Setting::any("max_error", "E")])
+                .then(" to limit the absolute error, or ")
                 .and([Setting::word("values", "keep")])
-                .then(" loses nothing");
+                .then(" to lose nothing");
             show::next(&text, hint);
         }
     }

@@ -82,8 +82,8 @@ fn columns(content: SampleKind) -> Vec<TextColumn> {
         ],
         SampleKind::Cubes => vec![
             TextColumn { name: "error/noise", of: |one| worst(one, Measure::NoiseRatio) },
-            TextColumn { name: "99 % of pixels", of: |one| worst(one, Measure::SpectralAngleP99) },
-            TextColumn { name: "worst pixel", of: |one| worst(one, Measure::SpectralAngleMax) },
+            TextColumn { name: "p99 angle", of: |one| worst(one, Measure::SpectralAngleP99) },
+            TextColumn { name: "max. angle", of: |one| worst(one, Measure::SpectralAngleMax) },
         ],
     }
 }

@@ -128,21 +128,21 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         list("not overwritten, because the content differs", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
         let taken = if occupied.len() == 1 {
-            "another file already has its name"
+            "another file with this name exists"
         } else {
-            "other files already have their names"
+            "other files with these names exist"
         };
         let text = format!("cannot write {files}: {taken}");
-        bail!(Hinted::new(text, "unpack into another folder, or move the other files"));
+        bail!(Hinted::new(text, "unpack into another folder, or move the existing files"));
     }
     if !impossible.is_empty() {
-        show::hint(&"`shardpack cat` can write a field to a file with any name".into());
+        show::hint(&"use `shardpack cat` to write a field to a file with any name".into());
     }
     if damaged.is_empty() && !impossible.is_empty() {
         return Ok(ExitStatus::Problem);
     }
     if !damaged.is_empty() {
-        show::hint(&"`shardpack verify` lists all problems of the dataset".into());
+        show::hint(&"run `shardpack verify` to list all problems of the dataset".into());
         return Ok(ExitStatus::Problem);
     }
     Ok(ExitStatus::Fine)

@@ -100,10 +100,10 @@ impl Measure {
             Self::Psnr => "PSNR",
             Self::Ssim => "SSIM",
             Self::NoiseRatio => "Largest error over a band’s noise",
-            Self::SpectralAngleP50 => "Spectral angle of 50 % of the pixels",
-            Self::SpectralAngleP95 => "Spectral angle of 95 % of the pixels",
-            Self::SpectralAngleP99 => "Spectral angle of 99 % of the pixels",
-            Self::SpectralAngleMax => "Spectral angle of the worst pixel",
+            Self::SpectralAngleP50 => "Median spectral angle",
+            Self::SpectralAngleP95 => "95th percentile of the spectral angle",
+            Self::SpectralAngleP99 => "99th percentile of the spectral angle",
+            Self::SpectralAngleMax => "Largest spectral angle",
             Self::MaxAbsError => "Largest absolute error",
             Self::MaxRelError => "Largest relative error",
             Self::Altered => "Altered values",
@@ -158,7 +158,7 @@ impl FromStr for Measure {
     fn from_str(text: &str) -> Result<Self, String> {
         MEASURES.into_iter().find(|measure| measure.name() == text).ok_or_else(|| {
             let names: Vec<_> = MEASURES.iter().map(|measure| measure.name()).collect();
-            format!("measure: expected one of {}, found `{}`", names.join(", "), text.escape_debug())
+            format!("there is no measure `{}`: choose one of {}", text.escape_debug(), names.join(", "))
         })
     }
 }

@@ -80,11 +80,11 @@ fn kept<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
         };
         columns.extend(statistics.iter().map(|s| CandidateColumn::new(name(measure), s.name(), score(measure, *s))));
         if measure == Measure::SpectralAngleMax {
-            let shares = ["50 %", "95 %", "99 %", "all"];
+            let shares = ["median", "p95", "p99", "max."];
             let angles = SPECTRAL_ANGLES.into_iter().zip(shares);
             columns.extend(angles.map(|(angle, share)| {
                 CandidateColumn::new(
-                    "Spectral angle by share of pixels, worst sample, °",
+                    "Spectral angle of the pixels, worst sample, °",
                     share,
                     score(angle, Statistic::Worst),
                 )

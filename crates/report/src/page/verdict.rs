@@ -123,8 +123,8 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
     };
     [
         tile(Measure::NoiseRatio, "Error over noise", "largest error of a band, divided by its noise"),
-        tile(Measure::SpectralAngleP99, "Spectral angle, 99 % of pixels", "in the worst sample"),
-        tile(Measure::SpectralAngleMax, "Spectral angle, worst pixel", ""),
+        tile(Measure::SpectralAngleP99, "Spectral angle, 99th percentile", "in the worst sample"),
+        tile(Measure::SpectralAngleMax, "Largest spectral angle", ""),
     ]
     .into_iter()
     .flatten()

@@ -53,7 +53,7 @@ impl LoadedCube {
     pub(super) fn new(source: &CubeFile, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
         let found = bytes.len();
         let array = Array::new(dtype, shape.to_vec(), bytes).map_err(|_| {
-            source.format("array", format_args!("{dtype} values with shape {shape:?}"), format_args!("{found} bytes"))
+            source.damaged(format_args!("{found} bytes do not match {dtype} values with shape {shape:?}"))
         })?;
         Ok(Self { array, no_data: None, meta: Map::new() })
     }
@@ -86,6 +86,6 @@ pub struct LoadedMask {
 impl LoadedMask {
     pub(super) fn array(source: &CubeFile, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
         Array::new(dtype, size.to_vec(), bytes)
-            .map_err(|error| source.damaged(format_args!("cannot read the label mask: {error}")))
+            .map_err(|error| source.damaged(format_args!("the label mask has the wrong size: {error}")))
     }
 }

@@ -62,7 +62,9 @@ impl CubeLayout {
     pub(super) fn assemble(&self, source: &CubeFile, stored: Vec<u8>) -> Result<Vec<u8>> {
         let expected = self.bytes(source, u64::MAX)?;
         if stored.len() as u64 != expected {
-            return Err(source.format("size of the array elements", format_args!("{expected} bytes"), stored.len()));
+            return Err(
+                source.damaged(format_args!("the array needs {expected} bytes, but the file has {}", stored.len()))
+            );
         }
         let mut cube = match self.plan() {
             None => {

@@ -97,8 +97,10 @@ fn integers(source: &CubeFile, width: u64, labels: &[f64]) -> Result<(Dtype, Vec
     let (mut low, mut high) = (0.0f64, 0.0f64);
     for (pixel, &label) in (0u64..).zip(labels) {
         if label.fract() != 0.0 || label.abs() > EXACT || label.is_nan() {
-            let found = format!("{label} at row {}, column {}", pixel / width, pixel % width);
-            return Err(source.format("label mask", "integers", found));
+            let (row, column) = (pixel / width, pixel % width);
+            return Err(source.damaged(format_args!(
+                "a label mask must contain only integers, but this one has {label} at row {row}, column {column}"
+            )));
         }
         (low, high) = (low.min(label), high.max(label));
     }

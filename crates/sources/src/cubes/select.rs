@@ -53,7 +53,7 @@ impl Candidate<'_> {
 /// Formats the lengths of up to eight axes.
 fn describe_dims(dims: &[u64]) -> String {
     match dims.get(..8) {
-        Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
+        Some(some) if dims.len() > 8 => format!("{some:?} and {} more axes", dims.len() - some.len()),
         _ => format!("{dims:?}"),
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
     }
     if !names.is_empty() {
         let wanted = list(names.iter().map(String::as_str), NAMED);
-        return Err(source.usage(format_args!("no numeric array has the name {wanted}; the file has {}", all())));
+        return Err(source.usage(format_args!("no numeric array is named {wanted}; the file has {}", all())));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
         // An array with one row or one column is a list of wavelengths or labels, not a picture.
@@ -131,7 +131,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         // not take a vector, because it may come from a MATLAB file that was truncated between two variables.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
-            let axes = if ranks.len() == 2 { "3 or 2" } else { "2" };
+            let axes = if ranks.len() == 2 { "2 or 3" } else { "2" };
             Err(source.unsupported(format_args!("expected an array with {axes} axes, found {}", all())))
         }
     }
@@ -187,7 +187,8 @@ pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
         _ => {
             let axes = if dims.len() == 1 { "axis" } else { "axes" };
             let (rank, dims) = (dims.len(), describe_dims(dims));
-            let text = format!("expected an array [height, width, channels], found {rank} {axes}: {dims}");
+            let text =
+                format!("expected an array with the axes [height, width, channels], found {rank} {axes}: {dims}");
             let error = source.unsupported(text);
             return Err(if rank > 3 {
                 error.with_hint("save each cube of the stack as a separate file")

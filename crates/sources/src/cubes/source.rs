@@ -235,7 +235,7 @@ impl CubeFile {
     }
 
     fn shrunk(&self, what: &'static str) -> CubeError {
-        self.damaged(format_args!("{what}: the file was truncated while it was read (before: {} bytes)", self.len))
+        self.damaged(format_args!("{what}: the file was truncated while it was read (it had {} bytes)", self.len))
     }
 
     fn out_of_memory(&self, what: &'static str) -> CubeError {

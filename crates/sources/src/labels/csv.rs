@@ -4,6 +4,7 @@
 use super::{TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
 use crate::error::{Result, SourceError};
+use crate::words::plural;
 use std::cell::Cell;
 use std::io::{self, Read};
 
@@ -126,7 +127,7 @@ fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) 
     match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             let hint = "put quotes around cells that contain commas";
-            rows.error(line, format!("expected {expected_len} cells as in the header, found {len}"), hint)
+            rows.error(line, format!("the row has {}, but the header has {expected_len}", plural(*len, "cell")), hint)
         }
         ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "the text is not UTF-8", ""),
         ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {

@@ -359,7 +359,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
         }
         (column, _) => {
             let expected = column.type_name();
-            return Err((format!("expected {expected} as in the rows before, found {found}"), ""));
+            return Err((format!("expected {expected}, as in the rows before, found {found}"), ""));
         }
     }
     Ok(())

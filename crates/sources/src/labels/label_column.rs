@@ -49,7 +49,7 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
     }
     if name != LABEL && columns.iter().filter(|column| column.name == LABEL).count() > usize::from(found.is_none()) {
         let message = format!("the labels come from the column `{}`, but there is also a column `label`", short(&name));
-        return Err(rows.error(Some(1), message, "rename one of the two"));
+        return Err(rows.error(Some(1), message, "rename one of the two columns"));
     }
     Ok(Labels { columns, classes: found, label_column: Some(name) })
 }
@@ -69,8 +69,8 @@ impl Labels {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
                 let (name, classes) = (name.clone(), classes::by_text(texts));
                 let note = format!(
-                    "column `{}` is used as the labels: it is the only text column, with {} different values; it is \
-                     also stored as a field",
+                    "the labels come from the column `{}`, the only text column, with {} different values; it is also \
+                     stored as a field",
                     short(&name),
                     classes.names.len()
                 );
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0]);
         assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
         assert_eq!(columns(&listing), ["species", "n"]);
-        let note = "column `species` is used as the labels: it is the only text column, with 2 different values; it \
+        let note = "the labels come from the column `species`, the only text column, with 2 different values; it \
                     is also stored as a field\nhint: pass `--label-column NAME` to select the label column";
         assert_eq!(told(&listing), [note]);
         // Class folders take precedence over a guessed column.

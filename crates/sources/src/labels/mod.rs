@@ -215,7 +215,7 @@ impl TableRows<'_> {
             return Ok(());
         }
         let (all, have) = (plural(self.keys.len() as u64, "sample"), verb(count, "has", "have"));
-        let message = format!("{count} of {all} {have} no row: {}", list(missing().copied(), 5));
+        let message = format!("{count} of {all} {have} no row in the table: {}", list(missing().copied(), 5));
         Err(self.error(None, message, "add the rows, or remove the files from the source"))
     }
 

@@ -63,7 +63,7 @@ fn a_list_of_json_objects_equals_json_lines() {
     // A message names the line in which the object starts.
     let unknown = format!("[\n{},\n\n{}]", objects[0], objects[1].replace("a/1", "a/9"));
     assert!(error(&unknown).starts_with(", line 4: no sample has the key `a/9.jpg`"), "{}", error(&unknown));
-    assert!(error("[]").contains("3 of 3 samples have no row"), "{}", error("[]"));
+    assert!(error("[]").contains("3 of 3 samples have no row in the table"), "{}", error("[]"));
     let cut = error(format!("[{},\n{}", objects[0], objects[1]));
     assert!(cut.starts_with(", line 2: expected a list of JSON objects at column "), "{cut}");
     let number = error(format!("[{},\n7]", objects[0]));
@@ -145,20 +145,20 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1,2\n",
-            ", line 2: expected 2 cells as in the header, found 3\nhint: put quotes around cells that contain commas",
+            ", line 2: the row has 3 cells, but the header has 2\nhint: put quotes around cells that contain commas",
         ),
         (
             "key,n\na/1.jpg\n",
-            ", line 2: expected 2 cells as in the header, found 1\nhint: put quotes around cells that contain commas",
+            ", line 2: the row has 1 cell, but the header has 2\nhint: put quotes around cells that contain commas",
         ),
         (
             "key,n\na/2.jpg,1\n",
-            ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\n\
+            ": 2 of 3 samples have no row in the table: `a/1.jpg`, `b/3.jpg`\n\
              hint: add the rows, or remove the files from the source",
         ),
         (
             "key,n\na/2.jpg,1\na/1.jpg,2\n",
-            ": 1 of 3 samples has no row: `b/3.jpg`\nhint: add the rows, or remove the files from the source",
+            ": 1 of 3 samples has no row in the table: `b/3.jpg`\nhint: add the rows, or remove the files from the source",
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
@@ -188,7 +188,7 @@ fn json_errors_name_line_and_reason() {
         ("{\"key\": \"a/2.jpg\"}", "`n` is missing, but the first row has it"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` is not in the first row"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` occurs twice"),
-        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
+        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers, as in the rows before, found text"),
         ("{\"key\": true, \"n\": 1}", "the key `key` is neither a string nor an integer"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
         ("{\"key\": \"a/1.jpg\", \"n\": 1}", "`a/1.jpg` already has a row in line 1"),
@@ -233,7 +233,7 @@ fn lists_and_objects_keep_their_text() {
     let boxes = [boxes[0], boxes[1], "{\"a\": [\"ä\", null, -0.0]}"];
     assert_eq!(values(&read_text(&text).unwrap(), "boxes"), json(&boxes));
     for (second, expected) in [
-        ("1", "`boxes`: expected lists or objects as in the rows before, found integers"),
+        ("1", "`boxes`: expected lists or objects, as in the rows before, found integers"),
         ("{\"a\": 1, \"a\": 2}", "strict JSON"),
         (&"[".repeat(500), "recursion"),
     ] {
@@ -323,7 +323,7 @@ fn json_has_three_words_for_floats_that_are_no_numbers() {
     assert_eq!(column(["\"NaN\"", "\"cat\"", "\"Infinity\""]), texts(&["NaN", "cat", "Infinity"]));
     let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n\
                  {\"key\": \"b/3.jpg\", \"n\": 1}";
-    assert!(error(mixed).contains("expected text as in the rows before, found integers"));
+    assert!(error(mixed).contains("expected text, as in the rows before, found integers"));
 }
 
 #[test]

@@ -43,7 +43,9 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("the JPEG begins with a differential frame")),
         (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
-        (_, precision) => Err(Flaw::damaged(format!("the JPEG has {precision} bits per sample"))),
+        (_, precision) => {
+            Err(Flaw::damaged(format!("the JPEG has {precision} bits per sample, but must have 8 or 12")))
+        }
     }
 }
 
@@ -138,5 +140,5 @@ fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw
         return Ok(from + content as u64);
     }
     end_of_image(&file.head(MAX_SEARCHED_BYTES)?, scan_offset)
-        .ok_or_else(|| Flaw::damaged(format!("the JPEG is truncated: no end of image (FF D9) in {} bytes", file.len())))
+        .ok_or_else(|| Flaw::damaged(format!("the JPEG is truncated: no end marker (FF D9) in {} bytes", file.len())))
 }

@@ -67,7 +67,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
     };
     if picture.width == 0 || picture.height == 0 {
         return Err(Flaw::damaged(format!(
-            "the picture ({}) has {} × {} pixels",
+            "the picture ({}) is empty: {} × {} pixels",
             picture.media_type, picture.width, picture.height
         )));
     }

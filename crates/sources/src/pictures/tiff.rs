@@ -114,7 +114,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
         }
     }
     if page.width == 0 || page.height == 0 {
-        return Err(Flaw::damaged(format!("the TIFF has {} × {} pixels", page.width, page.height)));
+        return Err(Flaw::damaged(format!("the TIFF is empty: {} × {} pixels", page.width, page.height)));
     }
     Ok(page)
 }
@@ -123,8 +123,9 @@ impl TiffHeader {
     fn of<R: ReadAt + ?Sized>(directory: &TiffDirectory<'_, PictureFile<'_, R>>) -> Result<Self, Flaw> {
         let number = |tag, default: u32| match directory.integer(tag)? {
             None => Ok(default),
-            Some(value) => u32::try_from(value)
-                .map_err(|_| Flaw::damaged(format!("TIFF: expected a value below 2^32, found {value}"))),
+            Some(value) => u32::try_from(value).map_err(|_| {
+                Flaw::damaged(format!("the TIFF has a tag with the value {value}, but the limit is 2^32 - 1"))
+            }),
         };
         Ok(Self {
             width: number(256, 0)?,

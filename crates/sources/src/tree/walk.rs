@@ -304,9 +304,8 @@ impl TreeWalk<'_> {
                             let times = self.times.entry(inner.real.clone()).or_default();
                             *times += 1;
                             if *times > MAX_TIMES {
-                                let found = "more";
-                                let expected = "at most 100 symbolic links through this folder";
-                                return Err(SourceError::NotASource { path: inner.real, expected, found });
+                                let problem = "more than 100 symbolic links lead to this folder";
+                                return Err(SourceError::TooManyLinks { path: inner.real, problem });
                             }
                         }
                         next.push(inner);
@@ -314,9 +313,8 @@ impl TreeWalk<'_> {
                 }
             }
             if self.linked > MAX_LINKED_FOLDERS {
-                let found = "more";
-                let expected = "at most 65536 folders behind symbolic links";
-                return Err(SourceError::NotASource { path: self.root.to_owned(), expected, found });
+                let problem = "symbolic links lead to more than 65,536 folders";
+                return Err(SourceError::TooManyLinks { path: self.root.to_owned(), problem });
             }
         }
         Ok(next)

@@ -63,7 +63,9 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
         }
     };
     if length > MAX_HEADER {
-        return Err(source.format("npy header size", format_args!("at most {MAX_HEADER} bytes"), length));
+        return Err(
+            source.damaged(format_args!("the npy header has {length} bytes, but at most {MAX_HEADER} are allowed"))
+        );
     }
     let mut text = source.alloc("npy header", length)?;
     let read =
@@ -71,8 +73,7 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
     if read as u64 != length {
         return Err(source.damaged(format_args!("the npy header is truncated: it has {read} of {length} bytes")));
     }
-    let text =
-        std::str::from_utf8(&text).map_err(|_| source.format("npy header", "text", "bytes that are not UTF-8"))?;
+    let text = std::str::from_utf8(&text).map_err(|_| source.damaged("the npy header is not UTF-8 text"))?;
     parse(text, prefix + length, source)
 }
 

@@ -111,7 +111,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     if entry.size() / MAX_DEFLATE_RATIO > entry.compressed_size() {
         let (name, packed, size) = (&member.name, entry.compressed_size(), entry.size());
-        let text = format!("array `{name}`: {packed} compressed bytes cannot contain {size} bytes");
+        let text = format!("array `{name}`: {packed} compressed bytes cannot decompress to {size} bytes");
         return Err(source.damaged(text));
     }
     read_header(source, &mut entry)?;

@@ -377,7 +377,7 @@ fn headers_of_any_number_of_axes() {
         let shape = |axes: usize| format!("({})", "1,".repeat(axes));
         let most = npy(1, "'|u1'", false, &shape(32), &[0]);
         let found = refused("a.npy", &most);
-        assert!(found.contains("found 32 axes: [1, 1, 1, 1, 1, 1, 1, 1] and 24 axes more"), "{found}");
+        assert!(found.contains("found 32 axes: [1, 1, 1, 1, 1, 1, 1, 1] and 24 more axes"), "{found}");
         let found = refused("a.npy", &npy(1, "'|u1'", false, &shape(32_000), &[0]));
         assert!(found.contains("npy header: expected a tuple of at most 32 integers, found"), "{found}");
     });

@@ -77,7 +77,7 @@ fn two_axes_are_one_band_and_leading_ones_are_left_out() {
     let path = folder.write("x", Blosc2Spec { shape: &[3, 1, 5, 4], chunk, block, ..flat }.file(&elements));
     assert_eq!(
         message(load(&path, &options)),
-        "`x`: expected an array [height, width, channels], found 4 axes: [3, 1, 5, 4]\n\
+        "`x`: expected an array with the axes [height, width, channels], found 4 axes: [3, 1, 5, 4]\n\
          hint: save each cube of the stack as a separate file"
     );
 }
@@ -180,7 +180,7 @@ fn sizes_are_compared_before_memory_is_allocated() {
         "{found}"
     );
     let found = refused(Blosc2Spec { chunk: &[2, 4, 4], block: &[2, 4, 5], ..spec() });
-    assert!(found.contains("the Blosc2 shapes do not fit together, or are too large: "), "{found}");
+    assert!(found.contains("the Blosc2 shapes contradict each other or are too large: "), "{found}");
     let found = refused(Blosc2Spec { chunk: &[2, 4, 4], block: &[2, 4, 0], ..spec() });
-    assert!(found.contains("the Blosc2 shapes do not fit together, or are too large: "), "{found}");
+    assert!(found.contains("the Blosc2 shapes contradict each other or are too large: "), "{found}");
 }

@@ -106,13 +106,13 @@ fn refusals_name_the_reason() {
         ("= bsq", "= bsx", "`interleave` in the ENVI header: expected bsq, bil or bip, found `bsx`"),
         ("interleave", "interleaved", "the ENVI header lacks the key `interleave`"),
         ("order = 0", "order = 2", "`byte order` in the ENVI header: expected 0 or 1, found `2`"),
-        ("lines=2", "lines=-2", "`lines` in the ENVI header: expected an integer, 0 or more, found `-2`"),
+        ("lines=2", "lines=-2", "`lines` in the ENVI header: expected a non-negative integer, found `-2`"),
         ("lines=2", "lines=0", "the array with shape [0, 3, 4] is empty"),
         (
             "; a",
             "file compression = 1\n; a",
             "gzip compression is not supported (`file compression` in the ENVI header)\n\
-             hint: write the cube again as plain binary",
+             hint: save the cube without compression and without frame offsets",
         ),
         (
             "; a",

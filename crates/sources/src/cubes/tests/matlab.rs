@@ -76,7 +76,7 @@ fn doubles_stored_as_small_integers() {
     let path = folder.write("a.mat", mat(true, false, &[wide]));
     assert_eq!(
         message(load(&path, &named)),
-        "`a.mat`: MATLAB elements: expected 2 uint8 values, found int16 values that do not fit"
+        "`a.mat`: MATLAB elements: expected 2 uint8 values, found int16 values out of range"
     );
 }
 
@@ -106,7 +106,8 @@ fn the_right_variable_is_taken() {
     let options = CubeOptions { variable: vec!["Y".into()], ..spatial(5, 5) };
     assert_eq!(
         message(load(&path, &options)),
-        "`a.mat`: neither axis of the 3 x 4 matrix has a length of 5 x 5 pixels"
+        "`a.mat`: one axis of the matrix must have an entry for each of the 5 x 5 pixels, but the matrix has 3 x 4 \
+         entries"
     );
     let path = folder.write("b.mat", mat(false, true, &[array("Y", &[3, 4]), array("A", &[2, 4])]));
     assert_eq!(
@@ -122,7 +123,7 @@ fn the_right_variable_is_taken() {
     let path = folder.write("wl.mat", mat(false, true, &[array("wl", &[1, 4])]));
     assert_eq!(
         message(load(&path, &CubeOptions::default())),
-        "`wl.mat`: expected an array with 3 or 2 axes, found `wl` [1, 4] uint8"
+        "`wl.mat`: expected an array with 2 or 3 axes, found `wl` [1, 4] uint8"
     );
     let path = folder.write("gt.mat", mat(false, true, &[array("gt", &[3, 4]), array("n", &[1, 1])]));
     assert_eq!(load_mask(&path, &CubeOptions::default()).unwrap().array.shape(), [3, 4]);
@@ -158,11 +159,11 @@ fn refusals_name_the_reason() {
     for (class, dims, why) in [
         (6 | 0x800, vec![2, 3], "variable `c`: complex numbers are not supported"),
         (5, vec![2, 3], "variable `c`: sparse matrices are not supported"),
-        (1, vec![2, 3], "expected an array with 3 or 2 axes, found no numeric array"),
+        (1, vec![2, 3], "expected an array with 2 or 3 axes, found no numeric array"),
         (
             6,
             vec![1, 1, 1, 2],
-            "expected an array [height, width, channels], found 4 axes: [1, 1, 1, 2]\n\
+            "expected an array with the axes [height, width, channels], found 4 axes: [1, 1, 1, 2]\n\
              hint: save each cube of the stack as a separate file",
         ),
         (6, vec![0, 2], "the array with shape [0, 2] is empty"),
@@ -284,7 +285,7 @@ fn of_several_names_the_first_that_a_file_has() {
     }
     assert_eq!(
         message(read(&["*_x", "y"])),
-        "`a.mat`: no numeric array has the name `*_x`, `y`; the file has `X_gt` [2, 2] uint8, \
+        "`a.mat`: no numeric array is named `*_x`, `y`; the file has `X_gt` [2, 2] uint8, \
          `X_corrected` [2, 2] uint8, `x_raw` [2, 2] uint8"
     );
     assert_eq!(

@@ -98,11 +98,11 @@ fn refusals_name_the_reason() {
         assert_eq!(refused(npy(1, descr, false, "(1, 1)", &[0; 8])), expected);
     }
     for (shape, reason) in [
-        ("()", "expected an array [height, width, channels], found 0 axes: []"),
-        ("(4,)", "expected an array [height, width, channels], found 1 axis: [4]"),
+        ("()", "expected an array with the axes [height, width, channels], found 0 axes: []"),
+        ("(4,)", "expected an array with the axes [height, width, channels], found 1 axis: [4]"),
         (
             "(1, 1, 1, 4)",
-            "expected an array [height, width, channels], found 4 axes: [1, 1, 1, 4]\n\
+            "expected an array with the axes [height, width, channels], found 4 axes: [1, 1, 1, 4]\n\
              hint: save each cube of the stack as a separate file",
         ),
         ("(2, 0, 3)", "the array with shape [2, 0, 3] is empty"),
@@ -149,7 +149,7 @@ fn the_header_is_no_python() {
     let long = [b"\x93NUMPY\x02\0".as_slice(), &[0xff; 4], b"{}"].concat();
     assert!(
         message(load(&folder.write("a.npy", long), &CubeOptions::default()))
-            .contains("npy header size: expected at most 65536 bytes")
+            .contains("the npy header has 4294967295 bytes, but at most 65536 are allowed")
     );
 }
 
@@ -179,7 +179,7 @@ fn archives() {
         let options = CubeOptions { variable: vec!["cub".into()], ..Default::default() };
         assert_eq!(
             message(load(&path, &options)),
-            "`a.zip`: no numeric array has the name `cub`; the file has `mask` [3, 4] uint8, `cube` [3, 4, 5] \
+            "`a.zip`: no numeric array is named `cub`; the file has `mask` [3, 4] uint8, `cube` [3, 4, 5] \
              uint16, `wavelengths` [5] float32"
         );
         let path = folder.write("b.npz", npz(deflate, &[("a.npy", c.clone()), ("b.npy", c.clone())]));

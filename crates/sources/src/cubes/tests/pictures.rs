@@ -63,7 +63,10 @@ fn floats_become_the_smallest_integers() {
     for (bad, found) in [(0.5, "0.5"), (f64::NAN, "NaN"), (f64::INFINITY, "inf"), (1e300, "1e300")] {
         let error = message(load(&[0.0, bad]));
         let written = if bad == 1e300 { format!("{bad}") } else { found.to_owned() };
-        assert_eq!(error, format!("`m.npy`: label mask: expected integers, found {written} at row 0, column 1"));
+        assert_eq!(
+            error,
+            format!("`m.npy`: a label mask must contain only integers, but this one has {written} at row 0, column 1")
+        );
     }
 }
 

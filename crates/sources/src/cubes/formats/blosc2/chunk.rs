@@ -12,9 +12,9 @@ pub(super) fn chunk_at(source: &CubeFile, what: &str, start: u64, end: u64, unit
     let head = source.read_at("Blosc2 chunk", start, room.min(ForeignChunk::HEAD_BYTES as u64))?;
     let stored = ForeignChunk::stored_bytes(&head, unit).map_err(bad)? as u64;
     if stored > room {
-        return Err(
-            source.damaged(format_args!("{what} at offset {start}: {stored} bytes, but only {room} bytes remain"))
-        );
+        return Err(source.damaged(format_args!(
+            "{what} at offset {start} should take {stored} bytes, but only {room} bytes remain"
+        )));
     }
     source.read_at("Blosc2 chunk", start, stored)
 }

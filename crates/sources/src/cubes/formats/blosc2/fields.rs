@@ -16,8 +16,10 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
-        let (bytes, rest) =
-            self.bytes.split_first_chunk().ok_or_else(|| self.bad(what, format_args!("{N} bytes"), "fewer"))?;
+        let (bytes, rest) = self
+            .bytes
+            .split_first_chunk()
+            .ok_or_else(|| self.bad(what, format_args!("{N} bytes"), self.bytes.len()))?;
         self.bytes = rest;
         Ok(*bytes)
     }

@@ -94,7 +94,9 @@ impl ContiguousFrame {
             (Some(dtype), _) => dtype,
             (None, 1) => "|u1".to_owned(),
             (None, bytes) => {
-                let text = format!("the metalayer `b2nd` does not say which type the elements of {bytes} bytes have");
+                let text = format!(
+                    "the metalayer `b2nd` does not give the type of the elements, which have {bytes} bytes each"
+                );
                 return Err(source.unsupported(text));
             }
         };
@@ -106,9 +108,9 @@ impl ContiguousFrame {
             let text = format!("elements of {} bytes, but {dtype} has {} bytes", header.item_bytes, dtype.bytes());
             return Err(source.damaged(format_args!("the Blosc2 header describes {text}")));
         }
-        let text = format!("{shape:?} in chunks of {chunk:?} in blocks of {block:?}");
+        let text = format!("array {shape:?}, chunk {chunk:?}, block {block:?}");
         let grid = Grid::new(shape, chunk, block, header.item_bytes).ok_or_else(|| {
-            source.damaged(format_args!("the Blosc2 shapes do not fit together, or are too large: {text}"))
+            source.damaged(format_args!("the Blosc2 shapes contradict each other or are too large: {text}"))
         })?;
         header.check(source, &grid, cube_bytes)?;
         Ok(Self { layout, grid, header })
@@ -124,7 +126,7 @@ impl ContiguousFrame {
         let bytes = chunk_at(source, what, end, trailer, offsets.len())?;
         if bytes.len() as u64 != trailer - end {
             let (found, room) = (bytes.len(), trailer - end);
-            let text = format!("the {what} have {found} bytes, but {room} bytes remain before the trailer");
+            let text = format!("the {what} have {found} bytes, but the space before the trailer has {room} bytes");
             return Err(source.damaged(text));
         }
         let bad = |error| of_blosc2(source, what, end, error);
@@ -171,8 +173,9 @@ impl FrameHeader {
             return Err(source.format("Blosc2 frame version", "1 to 3", general & 15));
         }
         if general & 0xF0 != 0x10 {
-            let needed = "64-bit offsets, and chunks and blocks of one size";
-            let text = format!("the flags {general:#04x} of the Blosc2 frame are not supported: it must have {needed}");
+            let needed = "64-bit offsets, and chunks and blocks of a fixed size";
+            let text =
+                format!("the flags {general:#04x} of the Blosc2 frame are not supported: the frame must have {needed}");
             return Err(source.damaged(text));
         }
         let decoded_bytes = fields.size64("decoded size")?;
@@ -286,14 +289,20 @@ impl ArrayLayer {
                 let format = fields.byte("format of the element type")?;
                 if format != 0 {
                     let text =
-                        format!("Blosc2 element types of format {format} are not supported: only format 0 (NumPy) is");
+                        format!("element type format {format} of Blosc2 is not supported, only format 0 (NumPy)");
                     return Err(source.unsupported(text));
                 }
                 let length = fields.u32("element type", 0xDB)?;
                 let text = fields.slice("element type", length)?;
                 Some(String::from_utf8_lossy(text).into_owned())
             }
-            _ => return Err(source.format("metalayer `b2nd`", "5 or 7 parts", format_args!("{parts:#04x}"))),
+            _ => {
+                return Err(source.format(
+                    "metalayer `b2nd`",
+                    "5 or 7 parts (0x95, 0x97)",
+                    format_args!("{parts:#04x}"),
+                ));
+            }
         };
         Ok(Self { shape, chunk, block, dtype })
     }

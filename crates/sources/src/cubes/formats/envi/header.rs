@@ -20,7 +20,10 @@ pub(super) struct Header(Vec<(String, String)>);
 impl Header {
     pub(super) fn read(source: &CubeFile) -> Result<Self> {
         if source.len() > MAX_HEADER {
-            return Err(source.format("ENVI header size", format_args!("at most {MAX_HEADER} bytes"), source.len()));
+            return Err(source.damaged(format_args!(
+                "the ENVI header has {} bytes, but at most {MAX_HEADER} are allowed",
+                source.len()
+            )));
         }
         let bytes = source.read_at("ENVI header", 0, source.len())?;
         // Place names may be in Latin-1. A garbled letter in one of them does no harm.
@@ -90,7 +93,7 @@ impl Header {
     pub(super) fn integer(&self, source: &CubeFile, key: &str) -> Result<u64> {
         let text = self.required(source, key)?;
         text.parse().map_err(|_| {
-            source.format(format_args!("`{key}` in the ENVI header"), "an integer, 0 or more", quote(text))
+            source.format(format_args!("`{key}` in the ENVI header"), "a non-negative integer", quote(text))
         })
     }
 }

@@ -50,15 +50,15 @@ impl EnviCube {
         let header = Header::read(source)?;
         for (key, meaning) in [
             ("file compression", "gzip compression is"),
-            ("major frame offsets", "frames are"),
-            ("minor frame offsets", "frames are"),
+            ("major frame offsets", "frame offsets are"),
+            ("minor frame offsets", "frame offsets are"),
         ] {
             if header
                 .get(key)
                 .is_some_and(|value| value.split(['{', '}', ',']).any(|part| !matches!(part.trim(), "" | "0")))
             {
                 let error = source.unsupported(format_args!("{meaning} not supported (`{key}` in the ENVI header)"));
-                return Err(error.with_hint("write the cube again as plain binary"));
+                return Err(error.with_hint("save the cube without compression and without frame offsets"));
             }
         }
         refuse_other_files(source, &header)?;
@@ -91,7 +91,7 @@ impl EnviCube {
     fn data(&self, source: &CubeFile, max_bytes: u64) -> Result<(CubeFile, u64)> {
         let bytes = self.layout.bytes(source, max_bytes)?;
         let end = bytes.checked_add(self.offset).ok_or_else(|| {
-            source.format("`header offset` in the ENVI header", "an offset in the data file", self.offset)
+            source.format("`header offset` in the ENVI header", "an offset within the data file", self.offset)
         })?;
         let data = data::find(source, Some(end))?;
         if data.len() < end {

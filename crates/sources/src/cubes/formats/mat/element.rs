@@ -74,7 +74,7 @@ impl<R: Read> Elements<'_, R> {
     /// all values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
         let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} {target} values"), found);
-        let stored = numeric(tag.kind).ok_or_else(|| bad(format!("type number {}", tag.kind)))?;
+        let stored = numeric(tag.kind).ok_or_else(|| bad(format!("values of unknown type {}", tag.kind)))?;
         if stored.bytes().checked_mul(count) != Some(tag.bytes) {
             return Err(bad(format!("{} bytes of {stored}", tag.bytes)));
         }
@@ -136,7 +136,7 @@ impl<R: Read> Elements<'_, R> {
 }
 
 fn unfit(stored: Dtype) -> String {
-    format!("{stored} values that do not fit")
+    format!("{stored} values out of range")
 }
 
 fn ended(source: &CubeFile) -> CubeError {

@@ -64,8 +64,10 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
         Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
         _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {
-            let text =
-                format!("neither axis of the {first} x {second} matrix has a length of {height} x {width} pixels");
+            let text = format!(
+                "one axis of the matrix must have an entry for each of the {height} x {width} pixels, but the matrix \
+                 has {first} x {second} entries"
+            );
             Err(source.usage(text))
         }
     }

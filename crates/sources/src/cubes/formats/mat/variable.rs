@@ -164,7 +164,7 @@ fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let dims =
         elements.words(&dims).into_iter().map(|axis| u64::from(axis.cast_signed().max(0).cast_unsigned())).collect();
     let (_, name) = elements.short("MATLAB variable name", MAX_NAME)?;
-    let name = String::from_utf8(name).map_err(|_| source.format("MATLAB variable name", "ASCII", "other bytes"))?;
+    let name = String::from_utf8(name).map_err(|_| source.damaged("the name of a MATLAB variable is not ASCII"))?;
     // An array without a name is MATLAB's workspace for function handles.
     if name.is_empty() {
         return Ok(None);

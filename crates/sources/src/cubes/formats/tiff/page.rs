@@ -65,9 +65,8 @@ impl Page {
         let dtype = dtype(source, file, ifd)?;
         let bilevel = dtype == Dtype::Bool;
         if bilevel && bands > 1 {
-            return Err(
-                source.unsupported(format_args!("the TIFF has {bands} bands of one bit: only one is supported"))
-            );
+            return Err(source
+                .unsupported(format_args!("the TIFF has {bands} one-bit bands, but only a single one is supported")));
         }
         if ifd.integer_or(266, 1)? != 1 {
             return Err(source
@@ -125,7 +124,7 @@ impl Page {
         if expected.is_none_or(|expected| found < expected || counts < expected) {
             let expected = expected.map_or("more than 2^64".to_owned(), |expected| expected.to_string());
             return Err(source.damaged(format_args!(
-                "the TIFF needs {expected} strips or tiles, but has {found} offsets and {counts} sizes of them"
+                "the TIFF needs {expected} strips or tiles, but lists {found} offsets and {counts} sizes"
             )));
         }
         let axes =
