@@ -197,11 +197,11 @@ fn cost(candidate: &Candidate) -> Option<String> {
     Some(match (said(Measure::SpectralAngleP99), said(Measure::SpectralAngleMax)) {
         (Some(most), Some(all)) => {
             format!(
-                "{error}. In each sample, 99 % of the spectra are rotated by at most {most}, and the worst spectrum \
-                 by at most {all}."
+                "{error}. The spectral angle to the original is at most {most} for 99 % of the pixels of each sample, \
+                 and at most {all} for all."
             )
         }
-        (None, Some(all)) => format!("{error}. The spectrum of the worst pixel is rotated by {all}."),
+        (None, Some(all)) => format!("{error}. The spectral angle to the original is at most {all}."),
         _ => format!("{error}."),
     })
 }
@@ -302,8 +302,8 @@ mod tests {
         };
         assert_eq!(
             of([0.82, 0.02, 0.3]),
-            "No error exceeds 0.82 times the noise of its band. In each sample, 99 % of the spectra are rotated \
-             by at most 0.0200°, and the worst spectrum by at most 0.300°."
+            "No error exceeds 0.82 times the noise of its band. The spectral angle to the original is at most 0.0200° \
+             for 99 % of the pixels of each sample, and at most 0.300° for all."
         );
         assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
         assert!(of([NO_NOISE, 6.0, 16.0]).starts_with("The error changes a band that has no noise. "));

@@ -53,7 +53,7 @@ fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
     let [p50, p95, p99, max] = SPECTRAL_ANGLES.map(worst);
     Some(format!(
-        "In the worst sample, half of the spectra are rotated by at most {}, 95 % by {}, 99 % by {}, and all by {}.",
+        "In the worst sample, the spectral angle to the original is at most {} for half of the pixels, {} for 95 %, {} for 99 %, and {} for all.",
         p50?, p95?, p99?, max?
     ))
 }

@@ -156,7 +156,7 @@ fn rule(view: &View<'_>) -> Markup {
                     ". A lossless one is chosen, unless a lossy one is less than half as large. "
                     "Float16 is preferred to fixed point, unless fixed point is less than half as large. "
                     "The first condition means that no value differs by more than the noise of its band, in any sample; "
-                    "the second, that 99 % of the spectra of each sample are rotated by at most half a degree. "
+                    "the second, that the spectral angle is at most half a degree for 99 % of the pixels of each sample. "
                 }
             }
             @if verdict.want_given { "You set it with " code { "--want" } "." }

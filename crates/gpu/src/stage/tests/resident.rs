@@ -209,7 +209,7 @@ fn a_host_does_not_keep_values_for_a_device() {
     full.free = 1000;
     let full = Arc::new(full);
     let error = said(resident(&full, &LoaderOptions::default()));
-    assert!(error.contains("1000 of 8589934592 free") && error.contains("short_side"), "{error}");
+    assert!(error.contains("1000 of 8589934592 bytes are free") && error.contains("short_side"), "{error}");
     assert!(error.contains(&format!("{} for values", stored(&dataset) + 6 * 4 * 16)), "{error}");
 }
 
