@@ -116,8 +116,8 @@ fn options_that_would_have_no_effect_are_refused() {
     assert_eq!(small.pictures.jpeg(), Jpeg::Reencode);
     assert!(given(&[("upright", "true"), ("keep_metadata", "true")]).is_ok());
     for (options, said, next) in [
-        (&[("quality", "80")][..], "--quality: the option has no effect if `jpeg` is tile", "`--jpeg reencode` only"),
-        (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
+        (&[("quality", "80")][..], "--quality: the option has no effect if `jpeg` is tile", "`--jpeg reencode`"),
+        (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile`"),
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
         (
             &[("key_column", "id")],

@@ -213,6 +213,6 @@ mod tests {
             assert!(open(name).is_err(), "{name}");
         }
         assert!(bounds.open(outside.path()).is_none());
-        assert!(open("a/out").unwrap_err().to_string().contains("a link that points outside it"));
+        assert!(open("a/out").unwrap_err().to_string().contains("the link points outside the source"));
     }
 }
