@@ -192,7 +192,7 @@ fn patients_and_their_diagnoses() {
 #[test]
 fn invalid_splits_are_refused() {
     for (shares, said) in [
-        (&[1.0][..], "two or more"),
+        (&[1.0][..], "at least two shares"),
         (&[0.8, 0.3], "a sum of 1, found 1.1"),
         (&[80.0, 20.0], "a sum of 1"),
         (&[1.0, 0.0], "numbers above 0"),

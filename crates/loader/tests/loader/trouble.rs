@@ -73,7 +73,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
             "decoded picture: expected 663 bytes (height × width × 3 from the index), found 624 bytes (16 × 13 × 3)",
             options(4),
         ),
-        (8, "in the index", options(4)),
+        (8, "from the index", options(4)),
         (1 << 22, "max_expansion", of("image")),
         (1 << 23, "max_run_bytes", of("cube")),
         (u32::MAX, "max_decoded_bytes", options(4)),

@@ -223,7 +223,7 @@ fn a_listing_of_a_store_is_read_and_not_made_again() {
     // A listing is only valid for its own URL.
     let here = SourceOptions { listing: Some(file), ..SourceOptions::default() };
     let error = enumerate(root.path(), &here).unwrap_err().to_string();
-    assert!(error.contains("source: expected") && error.contains(URL), "{error}");
+    assert!(error.contains("this is a listing of ") && error.contains(URL), "{error}");
 }
 
 #[test]

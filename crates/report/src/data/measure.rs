@@ -173,6 +173,6 @@ mod tests {
             assert_eq!(serde_json::to_value(measure).unwrap(), measure.name());
             assert_eq!(measure.name().parse(), Ok(measure));
         }
-        assert!("ssim2".parse::<Measure>().unwrap_err().contains("found `ssim2`"));
+        assert!("ssim2".parse::<Measure>().unwrap_err().contains("there is no measure `ssim2`"));
     }
 }
