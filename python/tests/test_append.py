@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: the sample has no field of this name, but the dataset has one of kind text\nhint: pass None"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write(less, key="x")
-    with pytest.raises(sp.UsageError, match="schema: the kind of the field `score` is float64 in the dataset, but text here"):
+    with pytest.raises(sp.UsageError, match="schema: the kind of the field `score` is float64 in the dataset, but text in the schema"):
         sp.Writer(tmp_path / "out", {"score": "text"}, append=True)
     assert files(tmp_path / "out") == before
 

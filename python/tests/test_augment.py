@@ -245,7 +245,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
         ({"mean": {"cube": 1}}, None),
         ({"mean": {"cube": [1, 2]}}, r"field `cube`: mean and std must have 1 number or 8 .*but have 2"),
-        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: 2 means and 3 standard deviations: pass as many means as standard deviations, or a single number for one of them"),
+        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: found 2 means and 3 standard deviations: pass as many means as standard deviations, or a single number for one of them"),
         ({"mean": {"mask": 1}}, "`mask`, which is normalised with mean and std, must be float16, bfloat16 or float32, but is uint8"),
         ({"mean": {"cub": 1}}, "mean and std cannot be applied: field `cub` is not loaded as a decoded array"),
         ({"std": {"cube": 0}}, "field `cube`: the std must be a finite number above 0, but is 0"),

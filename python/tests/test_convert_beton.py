@@ -148,7 +148,7 @@ def test_a_bad_sample_is_named_or_left_out(tmp_path: Path) -> None:
         (24, b"\x63", "unknown field type: 99"),
         (24 + 1 * 1041 + 1, b"image\0", "two fields have the name 'image'"),
         (24 + 4 * 1041 + 17, b"\xff" * 8, "at offset|but the limit is"),
-        (24 + 4 * 1041 + 17 + 256, b"\xff" * 8, "unreadable type"),
+        (24 + 4 * 1041 + 17 + 256, b"\xff" * 8, "cannot read the type of the array"),
     ],
 )
 def test_a_hostile_head_is_an_error(tmp_path: Path, at: int, changed: bytes, said: str) -> None:

@@ -297,7 +297,7 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
         (good.replace("cat", "cow"), "unknown class 'cow'; the classes are cat, dog, owl"),
         (good[:-4], "`a.xml` is not XML"),
         ('<!DOCTYPE x [<!ENTITY a "b">]>' + good, "has a document type"),
-        ("<annotation><object/></annotation>", "an object in `a.xml` has no `name`"),
+        ("<annotation><object/></annotation>", "an object in `a.xml` lacks a `name` or a `bndbox`"),
     ]:
         path.write_text(bad)
         with pytest.raises(sp.SourceError, match=said):

@@ -86,7 +86,7 @@ def test_each_file_is_a_sample_on_request(tmp_path: Path) -> None:
     assert found["a.dcm"]["image"].dtype == np.float64 and np.array_equal(found["a.dcm"]["image"], plane(0) * 0.5)
     assert np.array_equal(found["deep/b"]["image"], plane(1, (4, 4)).astype(int) * 1000)
     save(tmp_path / "src" / "0.dcm", plane(2))
-    with pytest.raises(ValueError, match=r"a.dcm`: field `image`: expected values that fit uint16, as in the first sample, found float64 from"):
+    with pytest.raises(ValueError, match=r"a.dcm`: field `image`: expected values that fit uint16, as in the first sample, found float64 values from"):
         sp.convert("dicom", tmp_path / "src", tmp_path / "b", samples="files")
     sp.convert("dicom", tmp_path / "src", tmp_path / "b", samples="files", dtype="float32")
     assert content(tmp_path / "b")["0.dcm"]["image"].dtype == np.float32

@@ -118,7 +118,7 @@ def test_pictures_with_the_name_of_masks_are_a_note(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"field `seg` is named like a mask") as warned:
         report = sp.convert("webdataset", source, tmp_path / "out")
     assert warned[0].filename == __file__
-    assert len(report["notes"]) == 1 and "hint: pass masks=['seg.png'] to store the class numbers, or schema={'seg': 'image'}" in report["notes"][0]
+    assert len(report["notes"]) == 1 and "hint: pass masks=['seg.png'] to store the class numbers, or pass schema={'seg': 'image'} if these are photos" in report["notes"][0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert sp.convert("webdataset", source, tmp_path / "b", schema={"seg": "image"})["notes"] == []

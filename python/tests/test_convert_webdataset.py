@@ -250,7 +250,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("numbers", "gap"), [([0, 1, 3], "3 after 1"), ([0, 2], "2 after 0"), ([1, 2, 3, 7, 8], "7 after 3"), ([0, 10, 20], None), ([5, 6], None)]
+    ("numbers", "gap"), [([0, 1, 3], "3 follows frame 1"), ([0, 2], "2 follows frame 0"), ([1, 2, 3, 7, 8], "7 follows frame 3"), ([0, 10, 20], None), ([5, 6], None)]
 )
 def test_a_clip_without_one_of_its_frames(tmp_path: Path, numbers: list[int], gap: str | None) -> None:
     for name, options in ((".frame{}.jpg", {"frames": "frame"}), (".frame.{:03}.jpg", {})):

@@ -190,7 +190,7 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 
     first, week = photos(tmp_path / "first", ["0.jpg", "1.jpg"]), photos(tmp_path / "week", ["2.jpg", "3.jpg"])
     sp.pack(first, tmp_path / "out", masks=masks(tmp_path / "masks", ["0", "1"]))
-    with pytest.raises(sp.UsageError, match="2 of 2 new samples have none.*\nhint: `masks=DIR`"):
+    with pytest.raises(sp.UsageError, match="2 of 2 new samples have none.*\nhint: pass a mask for each new sample with `masks=DIR`"):
         sp.add(tmp_path / "out", week)
     sp.add(tmp_path / "out", week, masks=masks(tmp_path / "week-masks", ["2", "3"]))
     assert all((sample["mask"] == 7).all() for sample in sp.Dataset(tmp_path / "out"))

@@ -58,7 +58,7 @@ def test_a_part_counts_by_its_own_size(large: Path) -> None:
 
 def test_a_batch_over_the_limit_is_named_with_the_argument(large: Path) -> None:
     dataset = sp.Dataset(large)
-    with pytest.raises(sp.UsageError, match="at most 1048576 bytes, found (.|\n)*raise `max_batch`"):
+    with pytest.raises(sp.UsageError, match="but the limit is 1048576\n(.|\n)*raise `max_batch`"):
         sp.Loader(dataset, 2, max_batch="1MiB")
     loader = sp.Loader(dataset, 2, max_batch=2 << 20)
     assert len(list(loader)) == len(list(copy.copy(loader))) == 2
@@ -78,9 +78,9 @@ def test_a_child_of_a_fork_opens_it_with_the_same_limits(large: Path) -> None:
 
 @pytest.mark.parametrize("value", ["much", "", "-1", "0"])
 def test_sizes_are_checked(large: Path, value: str) -> None:
-    with pytest.raises(sp.UsageError, match="max_record: .*expected"):
+    with pytest.raises(sp.UsageError, match="max_record: .*(expected|above 0)"):
         sp.Dataset(large, max_record=value)
-    with pytest.raises(sp.UsageError, match="max_batch: .*expected"):
+    with pytest.raises(sp.UsageError, match="max_batch: .*(expected|above 0)"):
         sp.Loader(sp.Dataset(large), 1, max_batch=value)
 
 

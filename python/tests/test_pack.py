@@ -375,7 +375,7 @@ def test_of_several_variables_each_file_gives_its_first(tmp_path: Path) -> None:
 def test_columns_of_labels_are_named_where_none_can_be_guessed(tmp_path: Path) -> None:
     source, table = cubes(tmp_path / "src", 4, (4, 3, 2)), tmp_path / "t.csv"
     table.write_text("filename,species,site\n" + "".join(f"{n:03}.npy,{'ab'[n % 2]},{'xy'[n // 2]}\n" for n in range(4)))
-    with pytest.warns(UserWarning, match="no labels: .* its columns are `species`, `site`\nhint: `label_column=NAME`"):
+    with pytest.warns(UserWarning, match="no labels: .* its columns are `species`, `site`\nhint: pass `label_column=NAME`"):
         sp.pack(source, tmp_path / "none", labels=table, values="keep")
     with pytest.raises(sp.UsageError, match="there is no field `label`\n.*pack with `label_column=NAME` .*`species`, `site`"):
         sp.Dataset(tmp_path / "none").labels  # noqa: B018

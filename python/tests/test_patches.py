@@ -308,7 +308,7 @@ def test_volumes_beside_patches_of_two_sides_are_refused(tmp_path: Path) -> None
         writer.write({"scan": np.zeros((20, 48, 40, 2), np.float32), "mask": np.zeros((20, 48, 40), np.uint8)}, key="a")
     dataset = sp.Dataset(tmp_path / "volumes")
     for options in ({}, {"patches_per_sample": 2}, {"patches": "grid"}):
-        with pytest.raises(sp.UsageError, match=r"found 4 in field `scan`\n.*patchDxHxW"):
+        with pytest.raises(sp.UsageError, match=r"field `scan` has 4\n.*patchDxHxW"):
             sp.Loader(dataset, 1, cube="patch8x16", fields=["scan", "mask"], **options)
 
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 1.5}, sp.UsageError, "a fraction between 0 and 1"),
         ({"shares": [0.5, 0.4]}, sp.UsageError, "a sum of 1, found 0.9"),
         ({"shares": [160, 40]}, sp.UsageError, "a sum of 1"),
-        ({"shares": [1.0]}, sp.UsageError, "two or more"),
+        ({"shares": [1.0]}, sp.UsageError, "at least two shares"),
         ({"shares": "0.8"}, TypeError, "found the string '0.8'"),
         ({"shares": 0.5, "seed": -1}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "seed": 0.5}, ValueError, "seed: expected an integer from 0"),

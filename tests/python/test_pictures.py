@@ -223,7 +223,7 @@ class SegmentIndexes(CommandTest):
     def test_without_kept_jpegs_there_is_nothing_to_index(self):
         source = self.source()
         for options in (("--jpeg", "tile", "--no-segment-index"), ("--jpeg", "reencode", "--no-segment-index")):
-            self.assertIn("`--jpeg keep` only", self.expect(2, "pack", source, self.tmp / "out", *options).err)
+            self.assertIn("use the option with `--jpeg keep`", self.expect(2, "pack", source, self.tmp / "out", *options).err)
         self.ok("pack", source, self.tmp / "tiled")
         self.assertIn("no pictures that are kept", self.expect(2, "compact", self.tmp / "tiled", "--segment-index").err)
 

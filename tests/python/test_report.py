@@ -299,7 +299,7 @@ class Cubes(ReportTest):
         self.assertLess(chosen["scores"]["spectral_angle_p99"]["worst"], 0.5)
         self.assertTrue(chosen["lossless"] or "smaller than without loss" in found["verdict"]["sentence"])
         self.assertIn("would be", found["verdict"]["reason"])
-        self.assertIn("worst spectrum", found["verdict"]["reason"])
+        self.assertIn("The spectral angle to the original is at most ", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
         # With `--want`, the smallest candidate that meets the user's own conditions is recommended.
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")

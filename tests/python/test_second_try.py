@@ -74,7 +74,7 @@ class SecondTry(CommandTest):
         self.assertTrue(again.out.startswith("already packed: "), again)
         self.assertNotIn("packing", again.err)
         merged = self.ok("merge", self.tmp / "out")
-        self.assertIn("holds 3 samples in 1 shard", merged.out)
+        self.assertIn("contains 3 samples in 1 shard", merged.out)
         self.assertIn("nothing was left to merge", merged.out)
         other = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
         text = "` already contains a dataset of 3 samples, packed with a different option `jpeg`: \"tile\" before, \"keep\" now"
