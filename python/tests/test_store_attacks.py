@@ -174,7 +174,7 @@ def test_a_drip_ends_with_an_error_that_says_so(photos: Path) -> None:
         try:
             sp.Dataset(url, storage_options={"stall_timeout": "500ms", "max_attempts": 2})
         except OSError as error:
-            print(error)
+            print(error, flush=True)
         os._exit(0)
     """
     done = run(code, photos)
