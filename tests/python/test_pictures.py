@@ -225,7 +225,7 @@ class SegmentIndexes(CommandTest):
         for options in (("--jpeg", "tile", "--no-segment-index"), ("--jpeg", "reencode", "--no-segment-index")):
             self.assertIn("use the option with `--jpeg keep`", self.expect(2, "pack", source, self.tmp / "out", *options).err)
         self.ok("pack", source, self.tmp / "tiled")
-        self.assertIn("no pictures that are kept", self.expect(2, "compact", self.tmp / "tiled", "--segment-index").err)
+        self.assertIn("no pictures that were stored unchanged", self.expect(2, "compact", self.tmp / "tiled", "--segment-index").err)
 
 
 class Reencoded(CommandTest):

@@ -71,7 +71,7 @@ class Plan(CommandTest):
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("the option `class_folders` was null for the listing, but is false now\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")
-        self.assertIn("source: expected ", self.expect(2, "pack", self.tmp / "copy", self.tmp / "out5", "--listing", listing).err)
+        self.assertIn("this is a listing of ", self.expect(2, "pack", self.tmp / "copy", self.tmp / "out5", "--listing", listing).err)
         text = listing.read_bytes()
         listing.write_bytes(text[:-100])
         self.assertIn("listing `", self.expect(2, "pack", source, self.tmp / "out6", "--listing", listing).err)
