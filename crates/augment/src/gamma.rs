@@ -3,7 +3,7 @@
 //! Powers are computed only from sums, products and quotients of float64, in a fixed order, so a device computes the
 //! same bits (crates/gpu/kernels/gamma.cuh). The built-in power functions of processors do not guarantee that.
 
-use shardpack_base::vectorised;
+use super::picture::{GROUP, in_groups};
 
 /// Raises values to a power. If `low` and `high` are the smallest and the largest value of a row, a value becomes
 /// `low + (high − low) · ((value − low) / (high − low)) ^ exponent`, computed in float64 and rounded once.
@@ -47,18 +47,10 @@ impl Gamma {
 
     /// Applies the power to a row whose values range from `low` to `high`. Values equal to `keep` do not change.
     pub fn change(&self, range: [f32; 2], keep: Option<f32>, values: &mut [f32]) {
-        vectorised(
+        in_groups(
+            values,
             #[inline(always)]
-            || {
-                let (groups, rest) = values.as_chunks_mut();
-                groups.iter_mut().for_each(|group| self.change_group(range, keep, group));
-                let mut group = [0.0; GROUP];
-                if let Some(group) = group.get_mut(..rest.len()) {
-                    group.copy_from_slice(rest);
-                }
-                self.change_group(range, keep, &mut group);
-                rest.iter_mut().zip(group).for_each(|(value, changed)| *value = changed);
-            },
+            |group| self.change_group(range, keep, group),
         );
     }
 
@@ -81,9 +73,6 @@ impl Gamma {
         }
     }
 }
-
-/// Number of values that are computed at once.
-const GROUP: usize = 16;
 
 /// 1 / n! for n from 0 to 14, the coefficients of the exponential function.
 const INVERSE_FACTORIALS: [f64; 15] = {

@@ -72,20 +72,10 @@ impl<'a> Picture<'a> {
     /// once.
     #[inline(always)]
     pub(crate) fn change_pixels(&mut self, change: impl Fn([f32; 3]) -> [f32; 3]) {
-        vectorised(
+        in_groups(
+            self.pixels(),
             #[inline(always)]
-            || {
-                let (groups, rest) = self.pixels().as_chunks_mut();
-                for group in groups {
-                    change_group(group, &change);
-                }
-                let mut group = [[0; 3]; GROUP];
-                if let Some(group) = group.get_mut(..rest.len()) {
-                    group.copy_from_slice(rest);
-                }
-                change_group(&mut group, &change);
-                rest.iter_mut().zip(group).for_each(|(pixel, changed)| *pixel = changed);
-            },
+            |group| change_group(group, &change),
         );
     }
 
@@ -95,8 +85,29 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Number of pixels that are computed at once.
+/// Number of pixels or values that are computed at once.
 pub(crate) const GROUP: usize = 16;
+
+/// Changes all items in groups, in a version compiled for the processor's vector instructions. The last group is filled
+/// up with default items, whose results are dropped. `change` must be inlined.
+#[inline(always)]
+pub(crate) fn in_groups<T: Copy + Default>(items: &mut [T], change: impl Fn(&mut [T; GROUP])) {
+    vectorised(
+        #[inline(always)]
+        || {
+            let (groups, rest) = items.as_chunks_mut();
+            for group in groups {
+                change(group);
+            }
+            let mut group = [T::default(); GROUP];
+            if let Some(group) = group.get_mut(..rest.len()) {
+                group.copy_from_slice(rest);
+            }
+            change(&mut group);
+            rest.iter_mut().zip(group).for_each(|(item, changed)| *item = changed);
+        },
+    );
+}
 
 #[inline(always)]
 fn change_group(pixels: &mut [[u8; 3]; GROUP], change: &impl Fn([f32; 3]) -> [f32; 3]) {

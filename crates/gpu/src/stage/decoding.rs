@@ -74,12 +74,11 @@ impl Decoding {
         let elements = output_bytes / field.dtype.bytes().max(1);
         match field.source {
             _ if self == Self::Host => 0,
-            FieldSource::Picture { view, changes, is_shown_before, .. } => {
+            FieldSource::Picture { view, changes, .. } => {
                 let levels = pictures::most_level_bytes(changes, elements / 3);
                 // All crops of a picture share its samples, of which there are at most three for each pixel.
                 // `memory_bytes` derives three bytes from each byte of the record.
                 let samples = sizes.pixels.saturating_sub(sizes.record_bytes).saturating_mul(3);
-                let samples = if is_shown_before { 0 } else { samples };
                 let tables = rows.saturating_mul(view_table_bytes(view, elements / rows.max(1) / 3));
                 levels.saturating_add(samples).saturating_add(tables)
             }

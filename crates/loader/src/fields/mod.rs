@@ -211,7 +211,8 @@ impl FieldPlan {
                 let (rows, record_bytes) = clip.chosen(shard, record);
                 FieldRows { rows, record_bytes, output_bytes, pixels: 0 }
             }
-            FieldType::Picture(PictureField { crop: Some(crop), .. }) => {
+            // The further crops of a picture use the samples of the first.
+            FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number == 0 => {
                 FieldRows { rows: 1, record_bytes: length(), output_bytes, pixels: crop.pixels(shard, record) }
             }
             _ => FieldRows { rows: 1, record_bytes: length(), output_bytes, pixels: 0 },

@@ -29,7 +29,7 @@ pub struct FieldRows {
     pub record_bytes: u64,
     /// Size of the output in bytes.
     pub output_bytes: u64,
-    /// Number of pixels of the whole pictures if the batch has several crops of each picture, and 0 otherwise. Also 0
+    /// Number of pixels of the whole pictures if the field is the first of several crops of each; otherwise 0. Also 0
     /// if the dataset does not store the sizes of its pictures.
     pub pixels: u64,
 }
