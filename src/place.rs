@@ -83,10 +83,9 @@ impl Destination {
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
-        remote::Source::Local(path) => Err(Error::usage(format!(
-            "`{url}`: expected the URL of a store, found the local path `{}`",
-            visible_path(&path)
-        ))),
+        remote::Source::Local(path) => {
+            Err(Error::usage(format!("expected the URL of a store, found the local path `{}`", visible_path(&path))))
+        }
     }
 }
 
@@ -228,7 +227,8 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage("this build cannot open URLs: it was built without the feature `store`")
+        Error::usage("this build of shardpack cannot open URLs")
+            .with_hint("copy the data to this machine, or build with the Cargo feature `store`")
     }
 
     pub(super) fn output(_: &str, _: &Destination, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Output> {

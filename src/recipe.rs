@@ -56,10 +56,13 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     // The arguments come from a file, so none of them may be a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
-        bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
+        bail!("recipe: candidate {number} of `{path}` contains `{}`, which is not a `pack` option", other.display());
     }
     if own.is_empty() {
-        bail!("recipe: candidate {number} of `{path}` has no options, because it describes a packed dataset");
+        bail!(Hinted::new(
+            format!("recipe: candidate {number} of `{path}` has no options, because the report is on a packed dataset"),
+            "run `shardpack report` on the source files, and choose a candidate of that report"
+        ));
     }
     Ok(Chosen { arguments: own, note })
 }
@@ -72,7 +75,7 @@ fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Resul
         candidate.and_then(|candidate| Some((candidate.get("number")?.as_u64()?, candidate.get("name")?.as_str()?)));
     let Some((number, name)) = named else {
         let hint = format!("choose a candidate, such as `{path}#1`");
-        bail!(Hinted::new(format!("recipe: `{path}` recommends no candidate"), hint));
+        bail!(Hinted::new(format!("recipe: `{path}` does not recommend a candidate"), hint));
     };
     let but =
         if verdict("met") == Some(&Value::Bool(false)) { ", although it does not meet all conditions" } else { "" };
@@ -90,12 +93,13 @@ fn read(path: &Path) -> crate::Result<Value> {
         bail!("the file is larger than {MAX_BYTES} bytes");
     }
     let data = if text.trim_start().starts_with('{') { text.as_str() } else { data_of_page(&text).unwrap_or_default() };
-    let report: Value =
-        serde_json::from_str(data).ok().with_context(|| "expected a `shardpack report` page or its `--json` output")?;
+    let report: Value = serde_json::from_str(data)
+        .ok()
+        .with_context(|| "the file is neither the HTML page nor the `--json` output of `shardpack report`")?;
     match report.get("shardpack_report").and_then(Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => Ok(report),
         Some(version) => bail!("expected a report of version {VERSION}, found version {version}"),
-        None => bail!("expected a report, found other JSON"),
+        None => bail!("the file is JSON, but not a report"),
     }
 }
 

@@ -124,14 +124,14 @@ fn check_fidelity(
     let mut total = FidelityTotals::default();
     tallies.into_values().for_each(|tally| total.merge(tally));
     let figures = total.fidelity();
-    let mut put = |field: &str, expected: &str, found: &str| {
+    let mut put = |what: &str, expected: &str, found: &str| {
         report.problems.push(Problem {
             file: file.to_owned(),
             offset: None,
             record: None,
             key: None,
             kind: "format",
-            what: format!("fidelity figures of `{}`", field.escape_debug()),
+            what: what.to_owned(),
             expected: expected.to_owned(),
             found: found.to_owned(),
             text: None,
@@ -140,21 +140,19 @@ fn check_fidelity(
     };
     for (field, expected) in &figures {
         match manifest.fidelity.get(field) {
-            None => put(field, "an entry in the manifest", "none"),
+            None => put(&format!("the manifest has no fidelity figures of `{}`", field.escape_debug()), "", ""),
             Some(found) => {
                 let empty = serde_json::Map::new();
                 let [found, expected] = [found, expected].map(|all| all.as_object().unwrap_or(&empty));
                 if let Some((name, value)) = expected.iter().find(|(name, value)| found.get(*name) != Some(*value)) {
                     let found = found.get(name).map_or_else(|| "none".to_owned(), Value::to_string);
-                    put(field, &format!("{name} {value}, as in the samples"), &found);
+                    let what = format!("{name} in the fidelity figures of `{}`", field.escape_debug());
+                    put(&what, &format!("{value} (from the samples)"), &found);
                 }
                 let more = |name: &&String| !expected.contains_key(*name) && !NOT_STORED.contains(&name.as_str());
                 if let Some(name) = found.keys().find(more) {
-                    put(
-                        field,
-                        "only figures that can be computed from the samples",
-                        &format!("`{}`", name.escape_debug()),
-                    );
+                    let (name, field) = (name.escape_debug(), field.escape_debug());
+                    put(&format!("the samples have no figure `{name}`, which the manifest has for `{field}`"), "", "");
                 }
             }
         }

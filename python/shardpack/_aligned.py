@@ -59,14 +59,14 @@ def check_aligned(
     """
     for name in align or {}:
         if name not in chosen:
-            raise _shardpack.UsageError(f"align names the field {name!r}, which the loader does not load; it loads {', '.join(chosen)}")
+            raise _shardpack.UsageError(f"`align` refers to the field {name!r}, but the loader loads only {', '.join(chosen)}")
     moving = next((word for word in _MOVES if word in (augment or "")), None)
     if image == "raw" or (image == "full" and moving is None):
         return
     kinds = {field.name: field.kind for field in dataset.schema}
     if not any(kinds[name] == "image" for name in chosen if name in kinds):
         return
-    changed = f"`{moving}` moves" if image == "full" else f"the view {image!r} crops, scales or mirrors"
+    changed = f"`{moving}` transforms" if image == "full" else f"the view {image!r} crops, scales or mirrors"
     for name in chosen:
         place = _of_name(name)
         if place is None or name in (align or {}):
@@ -77,12 +77,12 @@ def check_aligned(
             moves = f"pass align={{{name!r}: sp.align.polygons()}} to align it"
         elif kinds.get(name) == "json":
             # Packing stores lists from a table of labels as JSON. Only polygons can be aligned as JSON.
-            moves = f'pass schema={{{name!r}: "array:float32"}} to sp.Writer to store such lists as an array, which align={{…}} can align'
+            moves = f'pass schema={{{name!r}: "array:float32"}} to sp.Writer to store the field as an array, so that align={{…}} can align it'
         else:
             continue
         warn(
             f"field `{name}` is not aligned with its picture, which {changed}\n"
-            f"hint: {moves}, or align={{{name!r}: None}} to turn this warning off"
+            f"hint: {moves}, or pass align={{{name!r}: None}} to turn this warning off"
         )
 
 
@@ -124,7 +124,7 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
                 raise _shardpack.UsageError(
                     f"align: `{name}` has one row for each box of `{of}` in the {len(samples)} samples checked, but is not aligned: "
                     f"the loader removes boxes outside the view, so the rows of `{name}` would no longer match the boxes\n"
-                    f"hint: pass align={{{name!r}: sp.align.{follows}}} to remove the same rows, or align={{{name!r}: None}} to keep all rows"
+                    f"hint: pass align={{{name!r}: sp.align.{follows}}} to remove the same rows, or pass align={{{name!r}: None}} to keep all rows"
                 )
 
 

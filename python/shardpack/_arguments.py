@@ -32,13 +32,13 @@ _HABITS = {
     "batch": "did you mean 'batch_size'?",
     "num_workers": "pass threads=…, the number of threads that read and decode (default: one for each core)",
     "prefetch_factor": "pass prefetch=…, the number of batches in memory",
-    "persistent_workers": "leave it out: the threads live as long as the loader",
+    "persistent_workers": "remove this argument: the loader keeps its threads until it is closed",
     "worker_init_fn": "pass seed=…, which seeds all random draws; there are no worker processes",
     "generator": "pass seed=…, which seeds all random draws",
     "drop_last": 'pass end="drop" (the default), "pad" or "uneven" to choose what happens to an incomplete last batch',
     "pin_memory": 'pass to="torch" and device="cuda" to decode on the GPU',
     "normalize": 'pass dtype="float32", mean=… and std=… to normalise as torchvision does',
-    "collate_fn": "change batch[field] in the loop: batches are tensors already",
+    "collate_fn": "remove this argument: the values of a batch are already tensors, which you can change in your loop",
     "sampler": "pass weights=… to draw samples by weight, or select samples with dataset.subset(…)",
     "batch_sampler": "pass weights=… to draw samples by weight, or select samples with dataset.subset(…)",
 }
@@ -118,7 +118,7 @@ def _is_bound(ranks: int, cores: int) -> bool:
 def _say_share(share: int, cores: int, ranks: int) -> None:
     warn(
         f"the loader of each rank uses threads={share}, because {ranks} ranks share {cores} cores (LOCAL_WORLD_SIZE)\n"
-        f"hint: pass threads={share} to turn this warning off, pass another number, or bind each rank to its own cores"
+        f"hint: to silence this warning, pass threads={share} or a different number, or bind each rank to separate cores"
     )
 
 
@@ -137,8 +137,9 @@ def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
     if lanes is None:
         return _shardpack.LANES
     if weights is not None or shuffle not in (True, "windowed"):
-        found = f"shuffle={shuffle!r}" if weights is None else "weights"
-        raise _shardpack.UsageError(f"lanes can be used only with shuffle=True and without weights, found {found}")
+        if weights is not None:
+            raise _shardpack.UsageError("lanes and weights cannot be combined")
+        raise _shardpack.UsageError(f"lanes={lanes!r} needs shuffle=True, but shuffle is {shuffle!r}")
     return _number("lanes", lanes, 1, 2**32 - 1)
 
 
@@ -157,7 +158,7 @@ def _expect_dataset(dataset: object) -> None:
         hint = f"\nhint: pass shardpack.Dataset({os.fspath(dataset)!r})"
     elif isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices"):
         # torch.utils.data.random_split returns such an object.
-        hint = "\nhint: pass split.dataset.subset(split.indices), which has the same samples"
+        hint = "\nhint: for a part that random_split returned, pass part.dataset.subset(part.indices)"
     raise TypeError(f"dataset: expected a shardpack.Dataset, found {type(dataset).__name__}{hint}")
 
 
@@ -186,7 +187,8 @@ def _fields(
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
-        raise _shardpack.UsageError(f"fields: the list names a field twice: {', '.join(chosen)}")
+        twice = next(name for name in chosen if chosen.count(name) > 1)
+        raise _shardpack.UsageError(f"fields: {twice!r} is listed more than once")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
@@ -242,7 +244,7 @@ def _normalised(
         return (_numbers("mean", mean, 0.0), _numbers("std", std, 1.0)), []
     means, stds = ({} if one is None else one for one in (mean, std))
     if not isinstance(means, Mapping) or not isinstance(stds, Mapping):
-        raise TypeError("mean and std must either both be mappings from field names, or neither")
+        raise TypeError("mean and std must either both be mappings from field to numbers, or both be numbers")
     pictures: tuple[Numbers, Numbers] | None = None
     arrays: list[tuple[str, Numbers, Numbers]] = []
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -330,7 +332,7 @@ def _mix_batch(
             return texts, 0
         if dataset.classes is None:
             raise _shardpack.UsageError(
-                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: pass num_classes, such as num_classes=1000"
+                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: pass the number of classes, such as num_classes=1000"
             )
         num_classes = len(dataset.classes)
     return texts, _number("num_classes", num_classes, 1, 2**24)
@@ -343,7 +345,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     if isinstance(bands, slice):
         if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
             raise _shardpack.UsageError(
-                f"bands: a slice needs an end, and its start and end must be at least 0, found {bands}\n"
+                f"bands: {bands} must have an end, and its start and end must not be negative\n"
                 "hint: get the number of bands from ds[0]['cube'].shape[2]"
             )
         chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
@@ -354,7 +356,7 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     if any(isinstance(band, (bool, np.bool_)) for band in given):
         # In Python, True equals 1, so a mask would pass as band numbers.
         raise TypeError("bands: expected band numbers, found a boolean mask\nhint: pass bands=np.flatnonzero(mask)")
-    return [_number("band", band, 0, 2**32 - 1) for band in given]
+    return [_number("bands", band, 0, 2**32 - 1) for band in given]
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
@@ -364,7 +366,8 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     """
     weights = None
     if isinstance(kind, Mapping):
-        weights = {_number("class", label, -(2**63), 2**63 - 1): float(weight) for label, weight in kind.items()}
+        given = kind.items()
+        weights = {_number("class in patches", label, -(2**63), 2**63 - 1): float(weight) for label, weight in given}
     elif _text("patches", kind, "grid") not in ("random", "grid", "balanced"):
         raise _shardpack.UsageError(f"patches: expected 'random', 'grid', 'balanced' or class weights, found {kind!r}")
     each = _number("patches_per_sample", each, 1, 2**32 - 1)
@@ -379,11 +382,11 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     is_grid = kind == "grid"
     by_class = kind == "balanced" or weights is not None
     if by_class and each == 1:
-        raise _shardpack.UsageError("patches drawn by class need more than one patch per sample\nhint: pass a larger number, such as patches_per_sample=8")
+        raise _shardpack.UsageError("drawing patches by class needs more than one patch per sample\nhint: pass a larger number, such as patches_per_sample=8")
     if is_grid and each != 1:
         raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which returns all patches')
     if not is_grid and any(numbers):
-        raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", found patches="random"')
+        raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", but patches is {kind!r}')
     if scenes is not None and not is_grid and each == 1:
         raise _shardpack.UsageError(f"open_scenes={scenes!r} needs more than one patch per sample\nhint: pass a larger number, such as patches_per_sample=8")
     open_scenes = 0 if scenes is None else _number("open_scenes", scenes, 1, 2**32 - 1)
@@ -423,7 +426,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
     each = np.asarray(weights, np.float64)
     if each.shape != (len(dataset),):
         raise _shardpack.UsageError(
-            f"weights: expected one weight for each of {len(dataset)} samples, found an array of shape {list(each.shape)}"
+            f"weights: expected shape [{len(dataset)}], with one weight for each sample, found shape {list(each.shape)}"
         )
     return none | {"weights": _spread(each, dataset)}
 
@@ -446,12 +449,12 @@ def _mix(
     if mix is None:
         return None
     if not isinstance(dataset, Concat):
-        raise _shardpack.UsageError(f"mix: the dataset must come from sp.concat, found {dataset!r}")
+        raise _shardpack.UsageError(f"mix needs a dataset made by sp.concat, found {dataset!r}")
     if weights is not None:
         raise _shardpack.UsageError("mix and weights cannot be combined")
     if len(mix) != len(dataset.parts):
         raise _shardpack.UsageError(
-            f"mix: expected one number for each of {len(dataset.parts)} datasets, found {len(mix)}"
+            f"mix: expected {len(dataset.parts)} numbers, one for each dataset, found {len(mix)}"
         )
     return [(part._core, float(share)) for part, share in zip(dataset.parts, mix, strict=True)]
 

@@ -305,7 +305,7 @@ class Batch(MutableMapping[str, Any]):
         ``None``) and rows without a sample are zeros in the batch.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("present is available only on the batch that the loader returned, not on a copy of it")
+            raise RuntimeError("present() works only on the batch that the loader returned, not on a copy of it")
         assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
@@ -330,12 +330,13 @@ class Batch(MutableMapping[str, Any]):
             The field does not hold decoded pictures, or the dataset does not store their sizes.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("views is available only on the batch that the loader returned, not on a copy of it")
+            raise RuntimeError("views() works only on the batch that the loader returned, not on a copy of it")
         if field is None:
             pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:
-                found = ", ".join(pictures) or "none"
-                raise ValueError(f"views: pass the name of a picture field; the picture fields of this batch are: {found}")
+                if not pictures:
+                    raise ValueError("views() needs a picture field, but this batch has none")
+                raise ValueError(f"views() needs the name of one of the picture fields of this batch: {', '.join(pictures)}")
             field = pictures[0]
         if field not in self._names:
             raise self._unknown(field)

@@ -65,7 +65,8 @@ class UnknownColumn(KeyError):
     def __str__(self) -> str:
         (name,) = self.args
         near = difflib.get_close_matches(str(name), self._known, cutoff=0.6)
-        what = f"the dataset has no column {name!r}; its columns are {', '.join(self._known) or 'none'}"
+        known = f"; its columns are {', '.join(self._known)}" if self._known else ": it has no columns at all"
+        what = f"the dataset has no column {name!r}{known}"
         return f"{what}\nhint: did you mean {' or '.join(map(repr, near))}?" if near else what
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -56,7 +56,7 @@ def run(args: Sequence[str]) -> int:
 
 def _convert(args: Sequence[str]) -> int:
     if not args or args[0] not in FORMATS:
-        parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset from another format. FORMAT --help lists the options of a format.")
+        parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset from another format. Run `shardpack convert FORMAT --help` to list the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
         # `parse_args` prints the help or the error, then exits.
@@ -65,7 +65,7 @@ def _convert(args: Sequence[str]) -> int:
     format = args[0]
     if format == "torchvision":
         hint = 'call shardpack.convert("torchvision", dataset, out) in Python'
-        raise ValueError(f"torchvision: the command line cannot pass a dataset object\nhint: {hint}")
+        raise ValueError(f"a torchvision dataset is a Python object, so the command line cannot convert it\nhint: {hint}")
     opener = importlib.import_module(f"shardpack.convert.{format}").open
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
     parser = _parser(f"convert {format}", "SRC… OUT", about)
@@ -84,7 +84,7 @@ def _convert(args: Sequence[str]) -> int:
         "--append",
         action="store_const",
         const=True,
-        help="add the samples to the dataset at OUT as its next generation, with its storage options",
+        help="add the samples to the existing dataset OUT as its next generation, and store them with its options",
     )
     added.add_argument(
         "--on-known-key",
@@ -93,7 +93,7 @@ def _convert(args: Sequence[str]) -> int:
     )
     own = _of_format(parser, opener)
     storage = parser.add_argument_group("storage options, as for `shardpack pack`; by default, JPEGs stay unchanged and arrays keep all bits")
-    storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
+    storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="store the samples in the order of the source")
     for name in _pack.StorageOptions.__annotations__:
         _add_stored(storage, name)
     given = vars(parser.parse_args(args[1:]))
@@ -120,9 +120,9 @@ def _convert(args: Sequence[str]) -> int:
 
 
 def _added(report: Mapping[str, Any], out: str) -> str:
-    said = f"added {report['samples']:,} samples to `{out}` in {report['seconds']:.1f} s: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
+    said = f"added {report['samples']:,} samples to `{out}` in {report['seconds']:.1f} s: generation {report['generation']} with {report['samples_of_dataset']:,} samples"
     if report["outcome"] == "already-complete":
-        said = f"`{out}` already contains all samples: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
+        said = f"`{out}` already contains all samples: generation {report['generation']} with {report['samples_of_dataset']:,} samples"
     if report["new_classes"]:
         said += f"\n  new classes: {', '.join(report['new_classes'])}"
     if report["known"]:
@@ -230,7 +230,7 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
 
 def _add_names(group: Any, flag: str, about: str) -> None:
     """Add an option for class names. :func:`_names` parses its values."""
-    text = f"{about} Separated by commas; or repeat the option for each name, which may then contain commas."
+    text = f"{about} Separate the names by commas, or repeat the option for each name if names contain commas."
     group.add_argument(flag, metavar="A,B,…", action="append", help=text)
 
 
@@ -254,7 +254,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _two(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)[,x](\d+)", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"expected two numbers, such as 17,3, found {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a pair of numbers such as 17,3")
     return int(found[1]), int(found[2])
 
 
@@ -274,7 +274,7 @@ def _in_options(text: str) -> str:
         names = re.findall(r"'([^']*)'", match[2])
         return " ".join(f"--{match[1]} {name}" for name in names)
 
-    text = re.sub(r"\b(drop|classes|masks)=\[([^\]]*)\]", listed, text)
+    text = re.sub(r"\b(drop|classes|masks|fields)=\[([^\]]*)\]", listed, text)
     text = re.sub(r"\b([a-z_]+)=(True|False)\b", _switch, text)
     return re.sub(r"\b([a-z_]+)=['\"]([^'\"]*)['\"]", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
 

@@ -18,12 +18,12 @@ class Concat(Dataset):
         for number, dataset in enumerate(datasets):
             if not isinstance(dataset, Dataset):
                 raise TypeError(
-                    f"concat: dataset {number}: expected a shardpack.Dataset, found {type(dataset).__name__}\n"
+                    f"concat: dataset {number} must be a shardpack.Dataset, but is a {type(dataset).__name__}\n"
                     "hint: pass shardpack.Dataset(path)"
                 )
             if dataset._members is not None:
                 raise _shardpack.UsageError(
-                    f"concat: dataset {number}: expected a whole dataset, found the subset {dataset!r}\n"
+                    f"concat: dataset {number} is a subset, {dataset!r}, but must be a whole dataset\n"
                     "hint: concatenate the whole datasets, then take a subset of the result"
                 )
         self._parts: list[Dataset] = []

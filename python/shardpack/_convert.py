@@ -35,7 +35,7 @@ def converter(to: Framework, device: str) -> Convert:
     if to == "numpy":
         if device != "cpu":
             raise _shardpack.UsageError(
-                f'NumPy arrays are always on the CPU, found device={device!r}\nhint: pass to="torch", to="jax" or to="cupy" for arrays on a GPU'
+                f'NumPy arrays are always on the CPU, but device is {device!r}\nhint: pass to="torch", to="jax" or to="cupy" for arrays on a GPU'
             )
         return _to_numpy
     makers: dict[str, Callable[[str], Convert]] = {"torch": _to_torch, "jax": _to_jax, "cupy": _to_cupy}
@@ -80,7 +80,7 @@ def _to_torch(device: str) -> Convert:
 def _to_cupy(device: str) -> Convert:
     platform, _, number = device.partition(":")
     if platform != "cuda" or (number and not number.isdecimal()):
-        raise _shardpack.UsageError(f'CuPy arrays need a CUDA device, found device={device!r}\nhint: pass device="cuda"')
+        raise _shardpack.UsageError(f'CuPy arrays need a CUDA device, but device is {device!r}\nhint: pass device="cuda"')
     import cupy
 
     place = cupy.cuda.Device(int(number)) if number else cupy.cuda.Device()

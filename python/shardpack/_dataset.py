@@ -511,8 +511,8 @@ def _reopened(
         )
     if dataset._opened.version != expected:
         raise _shardpack.UsageError(
-            f"`{path}` was packed again after this dataset was opened: generation {generation} was {expected} and is now "
-            f"{dataset._opened.version}\n"
+            f"`{path}` was packed again after this dataset was opened: its version was {expected}, "
+            f"but is now {dataset._opened.version}\n"
             "hint: open the dataset again and create a new loader"
         )
     return dataset

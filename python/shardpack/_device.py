@@ -26,7 +26,7 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
     if number is None:
         if decode == "device":
             raise _shardpack.UsageError(
-                f'decode="device" needs a CUDA device, found device={device!r}\nhint: pass device="cuda:0"'
+                f'decode="device" needs a CUDA device, but device is {device!r}\nhint: pass device="cuda:0"'
             )
         return None
     decodes = decode == "device" or (decode == "auto" and transform is None)
@@ -66,7 +66,7 @@ def check_process(pid: int) -> None:
     if os.getpid() != pid:
         raise RuntimeError(
             "a loader that decodes on a device cannot be used after fork\n"
-            "hint: create the loader in the child process, or start workers with the method `spawn`"
+            "hint: create the loader in the child process, or use the `spawn` start method for workers"
         )
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ Given: TypeAlias = "tuple[Any, ...] | bytes | None"
 _DTYPES = frozenset(
     "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64".split()
 )  # fmt: skip
+_TO_KNOWN = "convert it to bool, an integer type, float16, float32 or float64"
 
 _PICTURE_FIELDS = frozenset("image images img imgs picture pictures photo photos pixels".split())
 _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
@@ -59,15 +60,15 @@ def given(field: str, value: Any, kind: str | None) -> Given:
         if kind is not None and kind.startswith("array"):
             return _array(field, _listed(field, value, kind.partition(":")[2]), False)
         # The Rust extension refuses NaN with an error that names the sample and the field.
-        return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
+        return (_utf8(field, json.dumps(value, default=partial(_json, field), ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         if kind is None and _is_mask(field):
-            raise _mask_as_picture(field, f"a PIL picture of mode {value.mode}", "np.asarray(picture)")
+            raise _mask_as_picture(field, f"a PIL image of mode {value.mode}", "np.asarray(picture)")
         return _picture(field, value)
     if hasattr(value, "__array__"):
         # The value is a PyTorch or JAX tensor, or a similar array type.
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
-    expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
+    expected = "bytes, str, a Path, a number, an array, a PIL image, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
 
 
@@ -128,7 +129,9 @@ def _frame(field: str, value: Any) -> bytes:
         return _file(field, value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise TypeError(f"field {field!r}: each frame must be the bytes or the Path of a JPEG, found {type(value).__name__}")
+    raise TypeError(
+        f"field {field!r}: each frame must be a JPEG, as bytes or as a pathlib.Path, but one is of type {type(value).__name__}"
+    )
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
@@ -163,9 +166,9 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
     if is_picture and _is_mask(field):
         raise _mask_as_picture(field, f"a picture of {len(content)} bytes", "np.asarray(PIL.Image.open(file))")
     if not is_picture and _is_picture(field) and not _OTHER_PICTURES.match(content):
-        start = content[:8].hex(" ") or "nothing"
+        found = f"{len(content)} bytes that begin with: {content[:8].hex(' ')}" if content else "no bytes"
         raise _shardpack.UsageError(
-            f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found {len(content)} bytes that begin with: {start}\n"
+            f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found {found}\n"
             f'hint: pass pixels as an array, uint8 [height, width, 3], or schema={{{field!r}: "bytes"}} to store bytes of any kind'
         )
     return content
@@ -173,8 +176,8 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
 
 def _mask_as_picture(field: str, found: str, how: str) -> Exception:
     return _shardpack.UsageError(
-        f"field {field!r}: expected a mask as an array, found {found}; loaders would load it as RGB and scale it like a photo\n"
-        f'hint: pass the class numbers, {how}, or schema={{{field!r}: "image"}} to store it as a picture'
+        f"field {field!r}: expected a mask as an array, found {found}, which loaders would convert to RGB and scale like a photo\n"
+        f'hint: pass the class numbers as an array, {how}, or pass schema={{{field!r}: "image"}} to store a picture'
     )
 
 
@@ -199,7 +202,7 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
     keep = '; or pass schema={"image": "array"} to store the array unchanged'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
-        hint = "pass the picture file (read_bytes()) or its uint8 pixels"
+        hint = "pass the picture file as a pathlib.Path, or its pixels as uint8"
     elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
         axes = "array.transpose(1, 2, 0), or .permute(1, 2, 0) for a torch tensor"
         hint = f"put the channels last: {axes}"
@@ -227,7 +230,7 @@ def _utf8(field: str, text: str) -> str:
 def _number(field: str, value: np.generic) -> Given:
     name = value.dtype.name
     if name not in _DTYPES:
-        raise TypeError(f"field {field!r}: expected a bool, an integer or a float of 16, 32 or 64 bits, found {name}")
+        raise TypeError(f"field {field!r}: a value of type {name} cannot be stored\nhint: {_TO_KNOWN}")
     return (value.item(), name)
 
 
@@ -237,7 +240,7 @@ def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> Given:
         raise TypeError(f"field {field!r}: masked arrays cannot be stored\nhint: {hint}")
     name = array.dtype.name
     if name not in _DTYPES:
-        raise TypeError(f"field {field!r}: expected an array of bool, integers or floats of 16, 32 or 64 bits, found {name}")
+        raise TypeError(f"field {field!r}: an array of type {name} cannot be stored\nhint: {_TO_KNOWN}")
     if array.ndim == 0 and not is_picture:
         return (array.item(), name)
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
@@ -249,23 +252,27 @@ _CONVERTED = {"1": "L", "P": "RGB", "CMYK": "RGB", "YCbCr": "RGB"}
 
 
 def _picture(field: str, picture: Any) -> Given:
-    """Return the pixels of a PIL picture as RGB or grey, converted without visible loss. Does not import PIL."""
+    """Return the pixels of a PIL image as RGB or grey, converted without visible loss. Does not import PIL."""
     mode = picture.mode
     if mode in _CONVERTED and not (mode == "P" and "transparency" in getattr(picture, "info", {})):
         mode = _CONVERTED[mode]
         picture = picture.convert(mode)
     if mode not in _READY:
         hint = 'pass picture.convert("RGB") to drop the other bands, or np.asarray(picture) in a field of kind "array" to keep them'
-        raise TypeError(f"field {field!r}: expected a picture of mode {', '.join([*_READY, *_CONVERTED])}, found {mode}\nhint: {hint}")
+        found = f"{mode} with transparency" if mode in _CONVERTED else mode
+        modes = ", ".join([*_READY, *_CONVERTED])
+        raise TypeError(f"field {field!r}: a PIL image of mode {found} cannot be stored (supported modes: {modes})\nhint: {hint}")
     width, height = picture.size
     pixels = np.frombuffer(picture.tobytes(), np.uint8)
     return _array(field, pixels.reshape((height, width, _READY[mode])), True)
 
 
-def _json(value: object) -> object:
+def _json(field: str, value: object) -> object:
     """Convert NumPy values inside a document to JSON values."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    raise TypeError(f"a JSON document cannot hold {type(value).__name__}")
+    raise TypeError(
+        f"field {field!r}: the value is stored as JSON, which cannot contain a Python object of type {type(value).__name__}"
+    )

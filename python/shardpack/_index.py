@@ -47,10 +47,10 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
         raise _of_a_key("sample indices: expected numbers, a slice or a mask", indices)
     numbers = np.asarray(indices)
     if numbers.ndim != 1:
-        raise TypeError(f"sample indices: expected an array with one axis, found {numbers.ndim} axes")
+        raise TypeError(f"the array of sample indices must be one-dimensional, but has {numbers.ndim} dimensions")
     if numbers.dtype == np.bool_:
         if len(numbers) != length:
-            raise IndexError(f"sample mask: expected one value for each of {length} samples, found {len(numbers)}")
+            raise IndexError(f"sample mask: expected {length} values, one for each sample, found {len(numbers)}")
         return np.flatnonzero(numbers).astype(np.uint64)
     if len(numbers) == 0:
         return np.empty(0, np.uint64)

@@ -369,7 +369,7 @@ class Loader:
         ``window_in_page_cache`` is 1 if the current epoch uses the page cache as its ``window``.
 
         For a dataset behind a URL, the following figures cover all its loaders since the dataset was opened:
-        ``requests``, ``retried_requests`` (after an error or a time-out) and ``fetched_bytes``.
+        ``requests``, ``retried_requests`` (after an error or a timeout) and ``fetched_bytes``.
         ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are maxima. ``cache_hits``, ``cache_misses``,
         ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and ``cache_failed_writes`` describe the cache on the
         local disk (``storage_options={"cache": …}``).

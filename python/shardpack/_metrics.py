@@ -22,11 +22,11 @@ COUNTERS = {
     "skipped": "Damaged samples skipped.",
     "narrowed_pictures": "Pictures with more than 8 bits per sample, decoded to 8 bits.",
     "wrong_indexes": "Pictures whose segment index was wrong, decoded without it.",
-    "extra_slots": "Batch slots added because the program kept all others.",
+    "extra_slots": "Batch slots added because the program held on to all others.",
     "grown_slots": "Batch slots that needed more memory than predicted.",
     "device_rows": "Values decoded on the device.",
     "requests": "Requests to the store, by all loaders of the dataset.",
-    "retried_requests": "Requests repeated after an error or a time-out.",
+    "retried_requests": "Requests repeated after an error or a timeout.",
     "hedged_requests": "Requests sent a second time because the first was slow.",
     "fetched_bytes": "Bytes received from the store.",
     "cache_hits": "Blocks found in the cache on the local disk.",
@@ -38,9 +38,9 @@ COUNTERS = {
     "read_s": "Time spent reading, summed over the threads.",
     "crc_s": "Time spent computing checksums, summed over the threads.",
     "decode_s": "Time spent decoding, summed over the threads.",
-    "idle_for_consumer_s": "Time in which threads waited for a free slot, summed over the threads.",
-    "idle_for_data_s": "Time in which threads waited for data, summed over the threads.",
-    "consumer_wait_s": "Time in which the program waited for batches.",
+    "idle_for_consumer_s": "Time spent waiting for a free slot, summed over the threads.",
+    "idle_for_data_s": "Time spent waiting for data, summed over the threads.",
+    "consumer_wait_s": "Time that the program spent waiting for batches.",
 }
 
 # Figures that can fall, and maxima.

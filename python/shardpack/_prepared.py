@@ -111,8 +111,8 @@ class Prepared:
         stage = stage_for(given.decode, given.to, device, given.transform)
         if given.resident and (stage is None or not stage.decodes):
             raise _shardpack.UsageError(
-                f"resident=True needs a GPU that decodes, but decoding runs on the host (device={device!r}, "
-                f'decode={given.decode!r})\nhint: pass device="cuda:0", decode="device"'
+                f"resident=True needs decoding on a GPU, but this loader decodes on the host (device={device!r}, "
+                f'decode={given.decode!r})\nhint: pass device="cuda:0" and decode="device"'
             )
         if stage is not None and given.to != "jax":
             # Fix the device number now, because the program may change the current device later.

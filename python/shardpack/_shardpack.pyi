@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 class FormatError(ValueError):
-    """A file violates the specification of its format: it is damaged, or has another format."""
+    """A file is damaged, or is not in the expected format."""
 
 class LimitError(ValueError):
     """A file exceeds the limits for memory or samples."""

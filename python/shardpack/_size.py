@@ -20,5 +20,5 @@ def size(name: str, value: Size) -> int:
         raise TypeError(f'{name}: expected a number of bytes, or a string such as "4GiB", found {value!r}')
     number = int(value.__index__())
     if not 1 <= number <= 1 << 63:
-        raise _shardpack.UsageError(f"{name}: expected a number from 1 to 2^63 bytes, found {number}")
+        raise _shardpack.UsageError(f"{name}: expected a size from 1 to 2^63 bytes, found {number}")
     return number

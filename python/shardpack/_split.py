@@ -42,12 +42,12 @@ def parts(
 def _shares(given: float | Sequence[float]) -> list[float]:
     """Return the shares of the parts. A single number gives two parts."""
     if isinstance(given, str):
-        raise TypeError(f"split: shares must be a fraction such as 0.8, or a list of fractions, found the string {given!r}")
+        raise TypeError(f"split: expected a fraction such as 0.8, or a list of fractions, found the string {given!r}")
     if not isinstance(given, Sequence | np.ndarray):
         share = float(given)
         if not 0 < share < 1:
             expected = "a fraction between 0 and 1, or fractions that sum to 1"
-            raise _shardpack.UsageError(f"split: shares must be {expected}, found {given!r}")
+            raise _shardpack.UsageError(f"split: expected {expected}, found {given!r}")
         return [share, 1 - share]
     return [float(share) for share in given]
 
@@ -59,11 +59,12 @@ def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, data
     if isinstance(given, str):
         kinds = {field.name: field.kind for field in dataset.schema}
         if given not in kinds and given not in dataset.columns:
-            scalars = ", ".join(name for name, kind in kinds.items() if kind == "scalar") or "none"
-            raise _shardpack.UsageError(f"{option}: the dataset has no scalar field {given!r}; its scalar fields are {scalars}")
+            scalars = ", ".join(name for name, kind in kinds.items() if kind == "scalar")
+            known = f"; its scalar fields are {scalars}" if scalars else ": it has no scalar fields at all"
+            raise _shardpack.UsageError(f"{option}: the dataset has no scalar field {given!r}{known}")
         if kinds.get(given, "scalar") != "scalar":
             raise _shardpack.UsageError(
-                f"{option}: {given!r} must be a scalar field, but is of kind {kinds[given]}\n"
+                f"{option}: {given!r} must be a scalar field, but its kind is {kinds[given]}\n"
                 f"hint: pass the values instead: {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
             )
         return given
@@ -77,5 +78,5 @@ def _text(option: str, value: Any) -> str:
     try:
         return str(operator.index(value))
     except TypeError:
-        expected = "integers, booleans or strings, one for each sample"
+        expected = "an integer, a boolean or a string for each sample"
         raise TypeError(f"{option}: expected {expected}, found {value!r}") from None

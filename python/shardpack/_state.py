@@ -33,13 +33,13 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
         fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
         if not fits:
             expected = "a string" if name == "fingerprint" else f"an integer from 0 to 2**{bits[name]} - 1"
-            raise ValueError(f"loader state: {name!r} must be {expected}, found {value!r}")
+            raise ValueError(f"loader state: {name!r} must be {expected}, but is {value!r}")
     if not isinstance(unit, str):
-        raise ValueError(f"loader state: 'unit' must be a string, found {unit!r}")
+        raise ValueError(f"loader state: 'unit' must be a string, but is {unit!r}")
     if saved != generation:
         raise _shardpack.UsageError(
-            f"the state is from generation {saved}, but the dataset is generation {generation}\n"
+            f"the state is from generation {saved}, but the dataset is at generation {generation}\n"
             f"hint: open Dataset(path, generation={saved}) to finish this epoch, because the order of an epoch depends on the "
-            f"generation; start the next epoch with a new loader of the newest generation"
+            f"generation; for the next epoch, open the newest generation and create a new loader"
         )
     return state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit

@@ -101,12 +101,12 @@ class Stitcher:
         if options.patches != 0:
             raise _shardpack.UsageError('stitch: the loader must have patches="grid"')
         if options.augment is not None:
-            raise _shardpack.UsageError(f"stitch: the loader must not augment, found augment={options.augment!r}")
+            raise _shardpack.UsageError(f"stitch: the loader must not augment, but has augment={options.augment!r}")
         if options.mix is not None or options.balanced or options.weights is not None or options.class_weights is not None:
-            raise _shardpack.UsageError("stitch: the loader must return each scene exactly once, so it cannot have weights or mix")
+            raise _shardpack.UsageError("stitch: the loader must return each scene exactly once, so weights and mix cannot be used")
         if loader.world_size > 1:
             raise _shardpack.UsageError(
-                f"stitch: rank {loader.rank} of {loader.world_size} gets only a part of the patches of each scene\n"
+                f"stitch: rank {loader.rank} of {loader.world_size} gets only some of the patches of each scene\n"
                 "hint: assign whole scenes to each rank: "
                 "Loader(dataset.subset(range(rank, len(dataset), ranks)), rank=0, world_size=1, …)"
             )
@@ -196,8 +196,8 @@ class Stitcher:
         axes = len(self._size)
         if values.shape[axes:] != scene.sums.shape[axes:]:
             raise ValueError(
-                f"the predictions of {scene.key!r} have {list(values.shape[axes:])} channels, "
-                f"but its earlier patches have {list(scene.sums.shape[axes:])}"
+                f"scene {scene.key!r}: the predictions have {_channels(values.shape[axes:])}, "
+                f"but those for earlier patches had {_channels(scene.sums.shape[axes:])}"
             )
         scene.came.add(origin)
         here = tuple(slice(start, start + side) for start, side in zip(origin, self._size, strict=True))
@@ -233,11 +233,13 @@ class Stitcher:
         wanted = dict(self._skipped) | {scene.key: scene.wanted for scene in self._open.values()}
         self._open.clear()
         self._skipped.clear()
-        some = ", ".join(f"{key!r} lacks {count} of {wanted[key]}" for key, count in list(missing.items())[:3])
-        more = f", and {len(missing) - 3} more scenes" if len(missing) > 3 else ""
+        some = ", ".join(f"{count} of {wanted[key]} in scene {key!r}" for key, count in list(missing.items())[:3])
+        others = len(missing) - 3
+        more = f", and some in {others} more scene{'' if others == 1 else 's'}" if others > 0 else ""
         raise _shardpack.UsageError(
             f"patches are missing: {some}{more}\n"
-            "hint: add every batch of the epoch; damaged scenes that the loader skipped have no patches"
+            "hint: pass every batch of the epoch to add(), and repair or leave out the damaged scenes that the loader "
+            "skipped"
         )
 
     def __enter__(self) -> Stitcher:
@@ -251,7 +253,12 @@ class Stitcher:
             self.close()
 
     def __repr__(self) -> str:
-        return f"Stitcher({'x'.join(map(str, self._size))}, {len(self._open)} scenes begun)"
+        count = len(self._open)
+        return f"Stitcher({'x'.join(map(str, self._size))}, {count} unfinished scene{'' if count == 1 else 's'})"
+
+
+def _channels(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} channel{'' if shape[0] == 1 else 's'}" if shape else "no channel axis"
 
 
 def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:

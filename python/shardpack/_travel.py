@@ -29,18 +29,18 @@ def next_state(loader: Loader) -> dict[str, int | str]:
 
 
 def refuse_workers(loader: Loader) -> None:
-    """Raise an error if this loader cannot run in workers of a DataLoader."""
+    """Raise an error if this loader cannot run in DataLoader workers."""
     options = loader._core.options
     if options.stage is not None:
         raise RuntimeError(
-            "a loader whose batches are on a device cannot run in workers of a DataLoader\n"
-            'hint: iterate over the loader itself, or use num_workers=0; with device="cpu", workers can decode'
+            "a loader that puts its batches on a GPU cannot run in DataLoader workers\n"
+            "hint: iterate over the loader directly, pass num_workers=0 to the DataLoader, or create the loader with "
+            'device="cpu"'
         )
     if options.transform_workers:
         raise RuntimeError(
-            f"transform_workers={options.transform_workers} does not work in workers of a DataLoader, which cannot start "
-            "processes\n"
-            "hint: iterate over the loader itself, or leave transform_workers out"
+            f"transform_workers={options.transform_workers} cannot be used in DataLoader workers, which cannot start processes\n"
+            "hint: iterate over the loader directly, or leave transform_workers out"
         )
 
 

@@ -16,10 +16,10 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-_MANUAL = "(docs/stores.md, \"Changing a dataset in a store\")"
-COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and upload the new files, `manifest.json` last {_MANUAL}"
+_MANUAL = "as described in docs/stores.md, \"Changing a dataset in a store\""
+COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and upload the new files, `manifest.json` last, {_MANUAL}"
 """Hint for adding or removing samples of a dataset in a store."""
-COPY_AND_DELETE = f"copy the dataset to this machine, compact the copy, and delete the same files from the store, manifests first {_MANUAL}"
+COPY_AND_DELETE = f"copy the dataset to this machine, compact the copy, and then delete all files from the store that are no longer in the copy, starting with the manifests {_MANUAL}"
 """Hint for compacting a dataset in a store."""
 
 
@@ -28,7 +28,7 @@ def refuse(function: str, *, hint: str = "copy the data to this machine first, o
     for name, path in paths.items():
         if is_url(path):
             raise _shardpack.UsageError(
-                f"{name}: {function} needs a local folder, found the URL {_shardpack.plain_urls(str(path))}\n"
+                f"{name}: {function} works only with local folders, not with URLs: {_shardpack.plain_urls(str(path))}\n"
                 f"hint: {hint}"
             )
 

@@ -63,5 +63,6 @@ class Views:
 def _points(points: ArrayLike) -> NDArray[np.float64]:
     there = np.asarray(points, np.float64)
     if there.ndim == 0 or there.shape[-1] != 2:
-        raise ValueError(f"points: expected an array whose last axis has x and y, found shape {there.shape}")
+        shape = list(there.shape)
+        raise ValueError(f"points: expected shape […, 2], with x and y on the last axis, found shape {shape}")
     return there

@@ -24,36 +24,38 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         # The report does not count changed values for pictures.
         if figures.get("changed", 0) > 0:
             warn(
-                f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "
-                f"largest error {figures['max_abs_error']:.4g} (sample `{figures['worst_sample']}`)\n"
+                f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16, "
+                f"by up to {figures['max_abs_error']:.4g} (sample `{figures['worst_sample']}`)\n"
                 'hint: pass values="keep" to keep every bit, max_error=… to bound the error, or values="auto" to turn this warning off'
             )
 
 
 _ALL_BITS = (
-    "hint: to load all bits, pack PNG and TIFF files with kind=\"cubes\", or write uint16 arrays with a Writer; "
+    "hint: to keep all bits, pack PNG and TIFF files as arrays (kind=\"cubes\"), or write uint16 arrays with a Writer; "
     "dataset.raw(i, field) returns the original file"
 )
 
 
 def of_lost_bits(fields: Iterable[str]) -> None:
     """Warn that pictures of more than 8 bits were decoded to 8 bits."""
-    names = ", ".join(f"`{field}`" for field in fields)
-    warn(f"field {names}: pictures with more than 8 bits per sample are decoded to 8 bits\n{_ALL_BITS}")
+    names = [f"`{field}`" for field in fields]
+    where = f"field {names[0]}" if len(names) == 1 else f"fields {', '.join(names)}"
+    warn(f"{where}: pictures with more than 8 bits per channel are decoded to 8 bits\n{_ALL_BITS}")
 
 
 def of_stored_bits(pictures: int) -> None:
     """Warn that stored pictures of more than 8 bits will be decoded to 8 bits."""
     if pictures > 0:
-        have = "1 picture has" if pictures == 1 else f"{pictures:,} pictures have"
-        warn(f"{have} more than 8 bits per sample: stored unchanged, but decoded to 8 bits\n{_ALL_BITS}")
+        have, they = ("1 picture has", "it is") if pictures == 1 else (f"{pictures:,} pictures have", "they are")
+        text = f"{have} more than 8 bits per channel: {they} stored unchanged, but decoded to 8 bits when loaded"
+        warn(f"{text}\n{_ALL_BITS}")
 
 
 def of_more_bands(pictures: int) -> None:
     """Warn that loading drops an extra band of stored pictures, such as an alpha channel."""
     if pictures > 0:
         have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
-        warn(f"{have} an alpha channel or other extra band: the {files} stored unchanged, but loaders drop the band")
+        warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loaders drop it")
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:

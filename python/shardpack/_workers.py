@@ -61,7 +61,7 @@ class Workers:
         if process.exitcode is None:
             process.kill()
             process.join()
-            return "returned an invalid answer"
+            return "sent invalid data"
         if process.exitcode >= 0:
             return f"ended with exit code {process.exitcode}"
         return f"was killed by {signal.Signals(-process.exitcode).name}"
@@ -90,7 +90,7 @@ def _pickled(function: Transform) -> bytes:
     if file is not None and not os.path.exists(file):
         # A spawned process runs the program's file, so the file must exist.
         raise RuntimeError(
-            f"transform_workers: cannot start processes, because the program {file} is not a file\n"
+            f"transform_workers: worker processes import the program from its file, but there is no file {file}\n"
             "hint: save the program to a file and run the file, or leave transform_workers out"
         )
     try:
@@ -98,7 +98,7 @@ def _pickled(function: Transform) -> bytes:
         # The worker process imports the function from its module or the program's file.
         if b"__main__" not in pickled or file is not None:
             return pickled
-        reason = "the program that defines it is not a file"
+        reason = "it is not defined in a file, so worker processes cannot import it"
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     try:

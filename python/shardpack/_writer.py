@@ -165,8 +165,10 @@ class Writer:
         )
         if append and not shuffle and not self._inner.keeps_order():
             self._inner.abort()
-            hint = "leave the option out, because the existing dataset determines it"
-            raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}")
+            raise _shardpack.UsageError(
+                "cannot append with shuffle=False: the existing dataset is shuffled\n"
+                "hint: leave this option out: new samples are shuffled too"
+            )
         self._classes = self._inner.classes()
         if append:
             # With `append`, the schema of the existing dataset decides how lists and tensors are stored.
@@ -307,5 +309,5 @@ class Writer:
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"key: expected str, found {type(key).__name__} {key!r}")
+        raise TypeError(f"key: expected a string, found {key!r} ({type(key).__name__})")
     return key

@@ -203,7 +203,7 @@ def random_affine(
         able to hold it. Masks of objects (:func:`shardpack.align.instance_masks`) are 0 outside.
     """
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
-        raise ValueError(f"translate: expected two fractions, of the width and of the height, found {translate!r}")
+        raise ValueError(f"translate: expected two fractions, for width and height, found {translate!r}")
     both = [] if translate is None else [str(_number("translate", share)) for share in translate]
     four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4
     along_x, along_y = (shear[:2], shear[2:]) if four else (shear, None)  # type: ignore[index]
@@ -294,7 +294,7 @@ def random_affine_3d(
     turned = _axes("degrees", degrees)
     scaled = _axes("scale", scale)
     if ":" in scaled and isotropic:
-        raise ValueError("scale: three ranges need isotropic=False")
+        raise ValueError("scale: a range for each axis needs isotropic=False")
     return _text(
         "random_affine_3d",
         degrees=None if turned == "0.0" else turned,
@@ -552,10 +552,10 @@ def mosaic(
     """
     shares = [translate] * 2 if not isinstance(translate, Sequence) else list(translate)
     if isinstance(translate, (str, bytes)) or len(shares) != 2:
-        raise ValueError(f"translate: expected two fractions, of the width and of the height, found {translate!r}")
+        raise ValueError(f"translate: expected one fraction, or two for width and height, found {translate!r}")
     levels = [fill] * 3 if not isinstance(fill, Sequence) else list(fill)
     if isinstance(fill, (str, bytes)) or len(levels) != 3:
-        raise ValueError(f"fill: expected one level, or three for red, green and blue, found {fill!r}")
+        raise ValueError(f"fill: expected one number, or three for red, green and blue, found {fill!r}")
     both = ":".join(str(_number("translate", share)) for share in shares)
     color = ":".join(str(_integer("fill", level)) for level in levels)
     four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4

@@ -201,7 +201,8 @@ def pack(
     slots = int(ray.cluster_resources().get("CPU", 1)) // max(cpus, 1)
     count = parts if parts is not None else _PARTS_PER_SLOT * max(slots, 1)
     if min(count, cpus) < 1 or retries < 0:
-        raise UsageError(f"parts and cpus must be at least 1, and retries at least 0, but found parts={count}, cpus={cpus}, retries={retries}")
+        found = f"parts={count}, cpus={cpus}, retries={retries}"
+        raise UsageError(f"`parts` and `cpus` must be at least 1, and `retries` at least 0, found {found}")
     show = progress if callable(progress) else _Line() if progress or (progress is None and sys.stderr.isatty()) else None
 
     board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
@@ -256,7 +257,7 @@ def pack(
     for note in notes:
         _warn.warn(note)
     where = (given.get("spool"), bool(given.get("take_over")), storage_options) if is_url(target) else (None, False, None)
-    merged = _result(end.remote(target, *where), "merge")
+    merged = _result(end.remote(target, *where), "the merge")
     _warn.of_rounding(merged, options)
     merged["skipped"] = [skipped[key] for key in sorted(skipped)]
     retried = {part: nodes.get(part, []) for part in sorted(tries) if tries[part] > 1}
@@ -274,7 +275,7 @@ def _result(ref: Any, what: str) -> Any:
         return ray.get(ref)
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None) or error
-        cause.add_note(f"in {what}; finished shards are kept, and the same call continues from them")
+        cause.add_note(f"{what} failed; finished shards are kept, so repeat the same call to continue")
         raise cause from None
 
 

@@ -245,7 +245,9 @@ def crop(
         raise TypeError(f"view: expected a string such as 'rrc96', found {view!r}")
     words = [] if augment is None else [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected results of functions in shardpack.augment, found {augment!r}")
+        raise TypeError(
+            f"augment: expected augmentations such as 'hflip' or shardpack.augment.color_jitter(...), found {augment!r}"
+        )
     if not (name is None or isinstance(name, str)):
         raise TypeError(f"name: expected a string, found {name!r}")
     count = _integer("times", times, "a whole number")
@@ -264,8 +266,8 @@ def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]])
 def _fill(fill: SupportsIndex | Sequence[SupportsIndex]) -> tuple[str, str, str]:
     levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
     if isinstance(fill, (str, bytes)) or len(levels) != 3:
-        raise ValueError(f"fill: expected one level, or three for red, green and blue, found {fill!r}")
-    return "fill", ":".join(str(_integer("fill", level, "whole levels")) for level in levels), "114:114:114"
+        raise ValueError(f"fill: expected one number, or three for red, green and blue, found {fill!r}")
+    return "fill", ":".join(str(_integer("fill", level, "a whole number")) for level in levels), "114:114:114"
 
 
 def _interpolation(name: Interpolation) -> tuple[str, str, str]:
@@ -284,7 +286,7 @@ def _sides(size: Size) -> list[int]:
     return sides
 
 
-def _integer(name: str, value: object, expected: str = "whole numbers of pixels") -> int:
+def _integer(name: str, value: object, expected: str = "a whole number of pixels") -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:

@@ -84,7 +84,7 @@ impl Packing {
                 let known = PackOptions::canonical(&name, &value).map_err(raise)?;
                 if known.is_none() {
                     let said = format!(
-                        "recipe: `{recipe}` has the option `{}`, which `pack` does not have",
+                        "recipe: `{recipe}` sets the option `{}`, but `pack` has no such option",
                         name.escape_debug()
                     );
                     return Err(UsageError::new_err(said));

@@ -232,14 +232,15 @@ impl PyTensor {
             return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
         }
         if let Some(device) = dl_device.filter(|device| *device != here) {
-            let what = if here == CPU { ", the CPU" } else { "" };
+            let place = if here == CPU { "on the CPU, " } else { "on " };
             return Err(PyBufferError::new_err(format!(
-                "the tensor is on DLPack device {here:?}{what}, not on {device:?}"
+                "cannot export to DLPack device {device:?}: the tensor is {place}device {here:?}"
             )));
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err(
-                "DLPack: this tensor cannot be copied during export\nhint: import the tensor, then copy it",
+                "DLPack: this tensor cannot be copied during export\n\
+                 hint: import the tensor without copy=True, then copy it",
             ));
         }
         // The values are already complete, so the consumer need not wait. Record its stream, so that the slot is not
@@ -271,7 +272,7 @@ impl PyTensor {
             // Expose the provenance, because NumPy turns the address back into a pointer.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
             Elements::Device { .. } => Err(PyAttributeError::new_err(
-                "the tensor has no array interface, because it is on a device\nhint: call to_host() first",
+                "the tensor has no `__array_interface__`, because it is in GPU memory\nhint: call to_host() first",
             )),
         }
     }

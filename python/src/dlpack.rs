@@ -130,7 +130,9 @@ impl Elements {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
             Self::Device { address, .. } => usize::try_from(*address).map(without_provenance_mut).map_err(|_| {
-                PyBufferError::new_err("DLPack: the device address does not fit in a pointer on this machine")
+                PyBufferError::new_err(
+                    "DLPack: cannot export this GPU tensor, because its address needs a 64-bit Python",
+                )
             }),
         }
     }
@@ -161,8 +163,8 @@ const fn data_type(element: ElementType) -> Option<DataType> {
 /// `BufferError` if DLPack does not have the element type, or if the shape does not fit DLPack's integers. Python's own
 /// error if Python cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
-    let dtype =
-        data_type(lent.dtype).ok_or_else(|| PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype)))?;
+    let dtype = data_type(lent.dtype)
+        .ok_or_else(|| PyBufferError::new_err(format!("DLPack does not support the type {}", lent.dtype)))?;
     let axes: Result<Vec<i64>, _> = lent.shape.iter().map(|&axis| i64::try_from(axis)).collect();
     let shape =
         axes.map_err(|_| PyBufferError::new_err(format!("the shape {:?} is too large for DLPack", lent.shape)))?;

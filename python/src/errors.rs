@@ -8,12 +8,7 @@ use shardpack::{ErrorKind, Explain};
 use shardpack_format::{Hint, Voice, told};
 use shardpack_pack::collect::CollectError;
 
-create_exception!(
-    shardpack,
-    FormatError,
-    PyValueError,
-    "A file violates the specification of its format: it is damaged, or has another format."
-);
+create_exception!(shardpack, FormatError, PyValueError, "A file is damaged, or is not in the expected format.");
 create_exception!(shardpack, LimitError, PyValueError, "A file exceeds the limits for memory or samples.");
 create_exception!(
     shardpack,

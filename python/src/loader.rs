@@ -271,7 +271,7 @@ impl PyLoader {
             true => Ok(()),
             false => Err(PyRuntimeError::new_err(
                 "this loader was started in the parent process and cannot be used after fork\n\
-                 hint: create the loader in the child process, or start workers with the method spawn",
+                 hint: create the loader in the child process, or use the `spawn` start method for workers",
             )),
         }
     }

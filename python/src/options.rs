@@ -61,8 +61,11 @@ impl CropOption {
             Some(text) => parse_augment(text).map_err(raise)?,
         };
         if !augment.arrays.is_none() || !augment.bands.is_empty() {
-            let text = "crops: a crop can have only augmentations for pictures, but this one is for arrays";
-            return Err(UsageError::new_err(format!("{text}\nhint: pass it as augment=… to the Loader")));
+            return Err(UsageError::new_err(format!(
+                "crops: a crop can have only augmentations for pictures, but `{}` has one for arrays\n\
+                 hint: pass augmentations for arrays as augment=… to the Loader",
+                self.augment.as_deref().unwrap_or_default()
+            )));
         }
         Ok(PictureCrop { view, augment: augment.pictures, name: self.name.clone() })
     }

@@ -58,8 +58,9 @@ pub(crate) fn plan(
     options: &Bound<'_, PyDict>,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<String> {
-    let parts = u32::try_from(parts).ok().filter(|parts| (1..=1_000_000).contains(parts));
-    let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected a number from 1 to 1000000"))?;
+    let fitting = u32::try_from(parts).ok().filter(|parts| (1..=1_000_000).contains(parts));
+    let wrong = || UsageError::new_err(format!("parts: expected a number from 1 to 1000000, found {parts}"));
+    let parts = fitting.ok_or_else(wrong)?;
     let packing = Packing::read(options)?;
     let read = PackOptions::read_for_plan(&packing.given, &out, packing.take_over);
     let mut options = read.map_err(raise)?;

@@ -49,7 +49,9 @@ impl Function {
         for (field, owner) in row.fields.iter_mut().zip(owners) {
             let changed = owner.try_readonly().map_err(PyErr::from)?;
             let (from, to) = (changed.as_slice()?, field.bytes.len());
-            let from = from.get(..to).ok_or_else(|| PyValueError::new_err("the array of a field was resized"))?;
+            let resized =
+                || format!("the transform resized the array of field `{}`, but must keep its size", field.name);
+            let from = from.get(..to).ok_or_else(|| PyValueError::new_err(resized()))?;
             field.bytes.copy_from_slice(from);
         }
         Ok(())

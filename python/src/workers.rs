@@ -95,8 +95,8 @@ impl Workers {
                 format!("in a worker process: {text}").into()
             }
             Err(_) => Note::from(format!("a worker process {} before it was ready", self.ended(number))).with_hint(
-                "see its output for the reason; each worker imports your program again, so put the work of the program \
-                 below `if __name__ == \"__main__\":`",
+                "read the output of the process for the reason; each worker process imports your program again, so \
+                 move the code that uses the loader below `if __name__ == \"__main__\":`",
             ),
         };
         // Every later row would fail in the same way.
@@ -124,7 +124,7 @@ impl Workers {
             Err(_) => {
                 // If the process is still running, closing the socket ends it.
                 drop(process);
-                Err(format!("a worker process {}", self.ended(number)).into())
+                Err(format!("a worker process {} while it transformed a sample", self.ended(number)).into())
             }
         }
     }

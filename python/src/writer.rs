@@ -74,7 +74,10 @@ fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 
 fn dtype(name: &str) -> PyResult<Dtype> {
     let found = Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
-    found.ok_or_else(|| PyValueError::new_err(format!("expected an element type, found `{name}`")))
+    found.ok_or_else(|| {
+        let known: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+        PyValueError::new_err(format!("unknown element type `{name}`: expected one of {}", known.join(", ")))
+    })
 }
 
 impl WriterValue<'_> {

@@ -152,7 +152,7 @@ def test_a_mask_fill_that_the_type_lacks_is_refused(scenes: sp.Dataset) -> None:
 
 def test_boxes_beside_a_moved_picture_are_warned_about(scenes: sp.Dataset) -> None:
     options: dict[str, Any] = {"image": "full", "fields": ["image", "boxes"]}
-    with pytest.warns(UserWarning, match=r"`boxes` is not aligned with its picture, which `random_rotation` moves\n"):
+    with pytest.warns(UserWarning, match=r"`boxes` is not aligned with its picture, which `random_rotation` transforms\n"):
         sp.Loader(scenes, 2, **options, augment=[sp.augment.color_jitter(0.1), sp.augment.random_rotation(5)])
 
 

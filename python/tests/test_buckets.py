@@ -166,7 +166,7 @@ def test_webdataset_tars_come_from_a_bucket(bucket: Bucket, tmp_path: Path) -> N
     sp.convert("webdataset", folder, bucket.url, storage_options=bucket.options, spool=tmp_path / "spool")
     assert bucket.digests()["manifest.json"] == digests(tmp_path / "here")["manifest.json"]
     sp.convert("webdataset", tmp_path / "tars", f"{bucket.url}-2", storage_options=bucket.options, spool=tmp_path / "spool")
-    with pytest.raises(ValueError, match="do not apply to local files"):
+    with pytest.raises(ValueError, match="`storage_options` can be used only with URLs, but the WebDataset files are local"):
         sp.convert("webdataset", tmp_path / "tars", tmp_path / "no", storage_options=bucket.options)
 
 

@@ -68,12 +68,13 @@ def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     assert "pass at least one SRC, then OUT" in run("convert", "hdf5", rows, code=2).stderr
     assert "invalid choice: 'hdf'" in run("convert", "hdf", rows, tmp_path / "out", code=2).stderr
     assert "unrecognized arguments: --group-by" in run("convert", "hdf5", rows, tmp_path / "out", "--group-by", "x", code=2).stderr
-    assert "cannot pass a dataset object" in run("convert", "torchvision", "x", "y", code=2).stderr
+    assert "so the command line cannot convert it" in run("convert", "torchvision", "x", "y", code=2).stderr
     missing = run("convert", "webdataset", tmp_path / "no.tar", tmp_path / "out", code=2).stderr
     assert "no such file" in missing and str(tmp_path / "no.tar") in missing
     assert not (tmp_path / "out").exists()
+    assert _in_options("hint: pass fields=['a', 'b']") == "hint: pass --fields a --fields b"
     assert _in_options("hint: drop=['a b', 'c']") == "hint: --drop a b --drop c"
-    assert _in_options("hint: pass on_bad_input='skip' to leave such samples out") == "hint: pass --on-bad-input skip to leave such samples out"
+    assert _in_options("hint: pass on_bad_input='skip' to leave out samples") == "hint: pass --on-bad-input skip to leave out samples"
 
 
 def test_the_help_lists_the_formats_that_the_command_takes() -> None:
@@ -130,7 +131,7 @@ def test_coco_takes_the_folder_of_its_pictures(tmp_path: Path) -> None:
     }
     (tmp_path / "instances.json").write_text(json.dumps(content))
     hint = run("convert", "coco", tmp_path / "instances.json", tmp_path / "no", code=2).stderr
-    assert "hint: pass --images …, the folder with the pictures" in hint
+    assert "hint: pass the folder with the pictures: --images …" in hint
     run("convert", "coco", tmp_path / "instances.json", tmp_path / "out", "--images", tmp_path / "elsewhere")
     assert len(sp.Dataset(tmp_path / "out")) == 1
 
@@ -145,7 +146,7 @@ def test_what_is_left_out_is_exit_code_1(tmp_path: Path) -> None:
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
     stopped = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "out", code=2)
-    assert "pass --on-bad-input skip to leave such samples out" in stopped.stderr
+    assert "pass --on-bad-input skip to leave out samples that cannot be converted" in stopped.stderr
     done = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "out", "--on-bad-input", "skip", "--json", code=1)
     report = json.loads(done.stdout)
     assert report["samples"] == 1 and report["samples_skipped"] == 1 and done.stderr.startswith("left out: ")

@@ -72,7 +72,7 @@ def test_columns_must_be_the_fields_of_the_dataset(tmp_path: Path) -> None:
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["txt", "json"])
     with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected text, found"):
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["txt"], rename={"json": "text"})
-    with pytest.raises(ValueError, match="jpeg: expected keep, as in the dataset, found tile"):
+    with pytest.raises(ValueError, match="jpeg: the dataset was written with keep, not tile"):
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["json"], jpeg="tile")
     assert sp.Dataset(tmp_path / "out").generation == 1
     sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["json"])
@@ -154,7 +154,7 @@ def test_volumes_of_another_week_have_the_type_of_the_first(tmp_path: Path) -> N
     assert content(tmp_path / "whole").keys() == found.keys()
     save(tmp_path / "wide" / "d.nii", np.full((4, 5, 6), 1e9, np.float32))
     save(tmp_path / "wide-masks" / "d.nii", np.zeros((4, 5, 6), np.uint8))
-    with pytest.raises(ValueError, match="d.nii`: field `volume`: expected values that fit int16, as in the dataset, found float32"):
+    with pytest.raises(ValueError, match="d.nii`: field `volume`: cannot store float32 values from .* exactly as int16 .the type of this field in the dataset."):
         sp.convert("nifti", tmp_path / "wide", tmp_path / "out", masks=str(tmp_path / "wide-masks"), append=True)
     whole(tmp_path / "out")
 
@@ -169,10 +169,10 @@ def test_the_command_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "`--append` to add to it" in capsys.readouterr().err
     assert run(["convert", "webdataset", str(two), out, "--append"]) == 2
     error = capsys.readouterr().err
-    assert "photos/003" in error and "hint: pass `--on-known-key skip` to skip such samples" in error
+    assert "photos/003" in error and "hint: pass `--on-known-key skip` to skip samples whose keys are already in the dataset" in error
     assert run(["convert", "webdataset", str(two), out, "--append", "--on-known-key", "skip", "--classes", "owl,dog"]) == 0
     said = capsys.readouterr().out
-    assert f"added 2 samples to `{out}`" in said and "generation 2, 6 samples" in said
+    assert f"added 2 samples to `{out}`" in said and "generation 2 with 6 samples" in said
     assert "new classes: owl" in said and "left out because the dataset already has their keys: 1" in said
     assert run(["convert", "webdataset", str(two), out, "--append", "--on-known-key", "skip", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "already-complete"

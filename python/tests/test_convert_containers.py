@@ -94,7 +94,7 @@ def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.Monke
             for path in sorted(source.rglob("*")):
                 file.write(path, path.relative_to(source))
         source = tmp_path / "a.zip"
-    with pytest.raises(ValueError, match="x: (codec '|an array of Python objects)"):
+    with pytest.raises(ValueError, match="x: (codec '|arrays of Python objects)"):
         sp.convert("zarr", source, tmp_path / "out", **options)
     assert not mark.exists() and not (tmp_path / "out").exists()
 
@@ -274,7 +274,7 @@ def test_a_chunk_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path, codec: str) -
     assert "row 0: " in out and "sample" not in out.replace("a sample", "")
     if codec == "zstd":
         out = bounded("zarr", v2(tmp_path / "u.zarr", zstd(4 << 30, False), compressor={"id": codec}))
-        assert "the chunk unpacks to more than 76 bytes" in out
+        assert "the chunk is damaged: it unpacks to more than 76 bytes" in out
     name = codec if codec in ("gzip", "zstd", "blosc") else f"numcodecs.{codec}"
     out = bounded("zarr", v3(tmp_path / "3.zarr", data, codecs=[{"name": "bytes"}, {"name": name}]))
     assert "row 0: " in out
@@ -286,16 +286,16 @@ def test_text_of_zarr_that_counts_more_strings_than_a_chunk_has(tmp_path: Path, 
     string = STRING | {"filters": [{"id": "vlen-utf8"}]}
     for number, packed in enumerate([{}, {"compressor": {"id": "zlib"}}]):
         source = v2(tmp_path / f"{number}.zarr", zlib.compress(text) if packed else text, **string, **packed)
-        assert "row 0: the chunk does not contain 3 strings" in bounded("zarr", source)
+        assert "row 0: the chunk is damaged: it does not contain 3 strings" in bounded("zarr", source)
     source = v3(tmp_path / "3.zarr", text, data_type="string", fill_value="", codecs=[{"name": "vlen-utf8"}])
-    assert "row 0: the chunk does not contain 3 strings" in bounded("zarr", source)
+    assert "row 0: the chunk is damaged: it does not contain 3 strings" in bounded("zarr", source)
 
 
 MANY = 1 << 40
 
 
 def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
-    message = "stored bytes, less than the \\d+ expected\nhint: raise max_expansion if nearly all values are fill values"
+    message = "times the size of the source\nhint: raise max_expansion if nearly all values are fill values"
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
@@ -344,14 +344,14 @@ def test_a_small_sample_in_a_chunk_of_gibibytes(tmp_path: Path) -> None:
         data = file.create_dataset("x", (4, 4), "f4", maxshape=(None, None), chunks=(1 << 14, 1 << 15), compression="gzip")
         data.id.write_direct_chunk((0, 0), zeros(1 << 31))
     out = bounded("hdf5", tmp_path / "a.h5", max_sample_bytes=1 << 20)
-    assert "x: chunks have 2147483648 bytes, but max_sample_bytes is 268435456" in out
+    assert "x: a chunk takes 2147483648 bytes, but the limit is 268435456" in out
     chunk = numcodecs.Zstd().encode(bytes(1 << 20))
     source = v2(tmp_path / "a.zarr", chunk, shape=[4, 4], chunks=[1 << 14, 1 << 15], dtype="<f4", compressor={"id": "zstd"})
-    assert "x: chunks have 2147483648 bytes, but max_sample_bytes is 268435456" in bounded("zarr", source, max_sample_bytes=1 << 20)
+    assert "x: a chunk takes 2147483648 bytes, but the limit is 268435456" in bounded("zarr", source, max_sample_bytes=1 << 20)
     shards = {"chunk_shape": [1 << 29], "codecs": [{"name": "bytes"}], "index_codecs": [{"name": "bytes"}]}
     grid = {"name": "regular", "configuration": {"chunk_shape": [1 << 29]}}
     source = v3(tmp_path / "3.zarr", None, chunk_grid=grid, codecs=[{"name": "sharding_indexed", "configuration": shards}])
-    assert "x: chunks have 2147483648 bytes, but max_sample_bytes is 1073741824" in bounded("zarr", source)
+    assert "x: a chunk takes 2147483648 bytes, but the limit is 1073741824" in bounded("zarr", source)
 
 
 def test_a_stored_chunk_of_hdf5_that_unpacks_to_gibibytes(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_chunk_of_hdf5_that_is_compressed_more_than_once(tmp_path: Path, times
             packed = zlib.compress(packed, 9)
         made.write_direct_chunk((0,), packed)
     assert (tmp_path / "a.h5").stat().st_size < 10_000
-    assert "x: filter 'gzip' follows compression" in bounded("hdf5", tmp_path / "a.h5")
+    assert "x: filter 'gzip' after compression is not supported" in bounded("hdf5", tmp_path / "a.h5")
 
 
 def test_filters_of_hdf5(tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ def test_filters_of_hdf5(tmp_path: Path) -> None:
             except (RuntimeError, ValueError, OSError):
                 continue
     out = bounded("hdf5", tmp_path / "b.h5")
-    assert "x0: filter 'shuffle' follows compression" in out and "filter 'gzip' follows compression" in out, out
+    assert "x0: filter 'shuffle' after compression is not supported" in out and "filter 'gzip' after compression" in out, out
     assert "is not supported; supported: fletcher32, gzip, lzf, nbit, scaleoffset, shuffle" in out, out
 
 
@@ -455,7 +455,7 @@ def test_one_large_text_many_times(tmp_path: Path) -> None:
 def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
     # Read the source in three ways: by groups, by rows, and as an array of varying shape.
     many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))
-    message = "the sample has more than 1048576 bytes"
+    message = "the sample is larger than the limit of 1048576 bytes"
     for options in ({"samples": "groups"}, {"group": "s", "samples": "rows"}):
         out = bounded("hdf5", tmp_path / "a.h5", max_sample_bytes=1 << 20, **options)
         assert message in out and "sample s" not in out and "sample None" not in out
@@ -494,7 +494,7 @@ def test_a_fill_value_of_zarr_that_every_row_repeats(tmp_path: Path, rows: int) 
     if rows == 1:
         assert out.count("sample None") == 1000
     else:
-        assert "row 999: a chunk of fill values has 1048576000 bytes, but the limit is 268435456" in out
+        assert "row 999: the long fill value makes each missing chunk 1048576000 bytes long, but the limit is 268435456" in out
 
 
 @posix
@@ -526,7 +526,7 @@ def test_a_zip_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path) -> None:
             for _ in range(300):
                 member.write(bytes(1 << 20))
     out = bounded("zarr", tmp_path / "a.zip", max_sample_bytes=1 << 20)
-    assert "row 0: a compressed member of the .zip has 314572800 bytes, but the limit is 268435456" in out
+    assert "a.zip/x/c/0` unpacks to 314572800 bytes, but the limit is 268435456" in out
 
 
 def linked(path: Path) -> dict[str, Path]:
@@ -591,9 +591,9 @@ def test_links_within_the_file_are_followed(tmp_path: Path) -> None:
         file["view/label"] = h5py.SoftLink("../view/other")
         file["now"] = h5py.SoftLink("data")
         file["loop/a"], file["loop/b"] = h5py.SoftLink("/loop/b"), h5py.SoftLink("/loop/a")
-    with pytest.raises(ValueError, match="cannot read the member `label`, which is damaged or a broken link"):
+    with pytest.raises(ValueError, match="`label` is a broken link, or the file is damaged"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="view")
-    with pytest.raises(ValueError, match="leads through more than 16 links"):
+    with pytest.raises(ValueError, match="is part of a loop, or of a chain of more than 16 links"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="loop")
     assert sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="now")["samples"] == 3
     assert content(tmp_path / "out")["00000002"]["cube"].tolist() == [8, 9, 10, 11]

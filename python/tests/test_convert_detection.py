@@ -204,7 +204,7 @@ def test_voc(tmp_path: Path) -> None:
     (sample,) = content(tmp_path / "bits").values()
     assert sample["mask"].dtype == np.uint8 and (sample["mask"] == 5).all()
     Image.fromarray(np.zeros((24, 40, 3), np.uint8)).save(root / "SegmentationClass" / "c.png")
-    with pytest.raises(sp.SourceError, match="picture `c`: column 'mask': a label mask must be a grey or palette PNG, but this PNG is Rgb"):
+    with pytest.raises(sp.SourceError, match="picture `c`: column 'mask': a label mask must be a grey or palette PNG, but this one has the colour type Rgb"):
         sp.convert("voc", root, tmp_path / "never", split="train", names=NAMES, masks="SegmentationClass")
 
 
@@ -221,7 +221,7 @@ def test_yolo(tmp_path: Path) -> None:
     sp.convert("yolo", root / "data.yaml", tmp_path / "yaml", split="train")
     assert set(check(tmp_path / "yaml", corners)) == set(OBJECTS)
     poses = write_yolo(tmp_path / "poses", points=True)
-    with pytest.raises(sp.SourceError, match=r"a.txt`, line 1: expected a class and 4 numbers, found 8 words\nhint: pass points="):
+    with pytest.raises(sp.SourceError, match=r"a.txt`, line 1: expected a class and 4 numbers, found 8 values\nhint: pass points="):
         sp.convert("yolo", poses, tmp_path / "never", split="train")
     sp.convert("yolo", poses, tmp_path / "points", split="train", points=(1, 3))
     assert content(tmp_path / "points")["a.jpg"]["keypoints"].tolist() == [[[0.5, 0.25, 2]]] * 2
@@ -239,30 +239,30 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
     # If no names matched, all pictures would seem to have no objects.
     for path in sorted(labels.glob("?.txt")):
         path.rename(path.with_name(f"{path.stem}_labels.txt"))
-    with pytest.raises(sp.SourceError, match=r"no picture has a label file such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
+    with pytest.raises(sp.SourceError, match=r"no picture has a label file: expected files such as `.*a.txt`, found only files such as `.*a2.txt`\nhint: "):
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES, on_bad_input="skip")
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"images": []}, "`images` is empty"),
-        ({"images": 3}, "no list `images`"),
-        ({"images": [{"id": 1}]}, "every picture needs an `id` and a `file_name`"),
-        ({"annotations": [{"bbox": [0, 0, 1, 1]}]}, "every annotation needs an `image_id`"),
+        ({"images": []}, "the `images` list is empty"),
+        ({"images": 3}, "no `images` list"),
+        ({"images": [{"id": 1}]}, "a picture has no valid `id` or `file_name`"),
+        ({"annotations": [{"bbox": [0, 0, 1, 1]}]}, "an annotation has no valid `image_id`"),
         ({"annotations": [{"image_id": 5, "bbox": [0, 0, 1, 1]}]}, "`image_id` 5"),
         ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "two categories have the same id or name"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "expected 4 numbers for a `bbox`"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "a `bbox` must have 4 numbers"),
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "unknown `category_id`: 4"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"non-negative width and height, found: \[9, 9, -3, 4\]"),
-        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "cannot find the picture .* in a folder `val2017` or `images`"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "in the range of float32"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "in the range of float32"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"a `bbox` has a negative width or height: \[9, 9, -3, 4\]"),
+        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "cannot find the picture .*; searched .* and `val2017`, `images` and `images/val2017` in both"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "a number in a `bbox` is too large for float32"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "a number in a `bbox` is too large for float32"),
         ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"unknown `category_id`: \[1\]"),
-        ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "every annotation needs an `image_id`"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` to be a list"),
+        ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "an annotation has no valid `image_id`"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` must be a list"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` must be 0 or 1"),
-        ({"images": [{"id": 70, "file_name": "a.jpg"}, {"id": 70, "file_name": "b.jpg"}]}, "two pictures have the `id`"),
+        ({"images": [{"id": 70, "file_name": "a.jpg"}, {"id": 70, "file_name": "b.jpg"}]}, "two pictures have the same `id`: 70"),
         ({"categories": [{"id": 3, "name": "\ud800"}]}, "class names"),
     ],
 )
@@ -293,9 +293,9 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
     path = root / "Annotations" / "a.xml"
     good = path.read_text()
     for bad, said in [
-        (good.replace("<xmin>2<", "<xmin>two<"), "a number `xmin` in `a.xml`, found: 'two'"),
+        (good.replace("<xmin>2<", "<xmin>two<"), "`xmin` in `a.xml` must be a number, found: 'two'"),
         (good.replace("cat", "cow"), "unknown class 'cow'; the classes are cat, dog, owl"),
-        (good[:-4], "`a.xml` is not XML"),
+        (good[:-4], "`a.xml` is not valid XML"),
         ('<!DOCTYPE x [<!ENTITY a "b">]>' + good, "has a document type"),
         ("<annotation><object/></annotation>", "an object in `a.xml` lacks a `name` or a `bndbox`"),
     ]:
@@ -307,12 +307,12 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
     root = write_yolo(tmp_path / "yolo")
     path = root / "labels" / "train" / "a.txt"
     for bad, said in [
-        ("0 0.1 0.2 0.3", "a.txt`, line 1: expected a class and 4 numbers, found 4 words"),
+        ("0 0.1 0.2 0.3", "a.txt`, line 1: expected a class and 4 numbers, found 4 values"),
         ("0 0.1 0.2 0.3 x", "a.txt`, line 1: expected a class and 4 numbers, found: '0 0.1 0.2 0.3 x'"),
         ("3 0.1 0.2 0.3 0.4", "a class from 0 to 2, found: 3"),
-        ("0 100 100 50 50", "fractions of the picture, from 0 to 1"),
+        ("0 100 100 50 50", "fractions of the picture's width and height, from 0 to 1"),
         ("9" * 40 + " 0.1 0.2 0.3 0.4", "a class from 0 to 2"),
-        ("0 0.1 0.2 0.3 nan", "fractions of the picture, from 0 to 1"),
+        ("0 0.1 0.2 0.3 nan", "fractions of the picture's width and height, from 0 to 1"),
         ("0.5 0.1 0.2 0.3 0.4", "expected a class and 4 numbers"),
     ]:
         path.write_text(bad)
@@ -320,7 +320,7 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
             sp.convert("yolo", root, tmp_path / "other", split="train", names=NAMES)
     with pytest.raises(sp.SourceError, match="expected a folder with `images` and `labels`"):
         sp.convert("yolo", tmp_path / "nowhere", tmp_path / "other")
-    with pytest.raises(sp.SourceError, match="needs|expected a mapping, as in a YOLO data.yaml|not YAML"):
+    with pytest.raises(sp.SourceError, match="needs|expected a mapping, as in a YOLO data.yaml|not valid YAML"):
         (root / "data.yaml").write_text("- 1\n")
         sp.convert("yolo", root / "data.yaml", tmp_path / "other")
 
@@ -358,7 +358,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
-    with pytest.raises(sp.SourceError, match=r"a `bbox` with x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1, found: \[20, 0, 5, 24\]"):
+    with pytest.raises(sp.SourceError, match=r"a `bbox` has x0 > x1 or y0 > y1: \[20, 0, 5, 24\]"):
         boxes = [{"image_id": 70, "category_id": 3, "bbox": [20, 0, 5, 24]}]
         sp.convert("coco", write_coco(tmp_path / "turned", annotations=boxes), tmp_path / "never", boxes="xyxy")
     with pytest.raises(ValueError, match="boxes: expected 'xywh' or 'xyxy', found: 'corners'"):
@@ -392,7 +392,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     (root / "data.yaml").write_text("train: images/train\nval: images/train\n")
     assert sp.convert("yolo", root, tmp_path / "same")["samples"] == len(OBJECTS)
     (root / "data.yaml").write_text("train: images/gone\n")
-    with pytest.raises(sp.SourceError, match="images/gone`: expected a folder with the pictures for 'train', but it does not exist"):
+    with pytest.raises(sp.SourceError, match="images/gone` does not exist: expected a folder with the pictures for 'train'"):
         sp.convert("yolo", root, tmp_path / "never")
 
 
@@ -400,7 +400,7 @@ def test_a_data_yaml_without_pyyaml_is_not_passed_over(tmp_path: Path, monkeypat
     root = write_yolo(tmp_path / "yolo")
     monkeypatch.setitem(sys.modules, "yaml", None)
     for source in (root, root / "data.yaml"):
-        with pytest.raises(ImportError, match="YOLO's data.yaml needs the package `pyyaml`: .*\nhint: pip install pyyaml$"):
+        with pytest.raises(ImportError, match="cannot import `pyyaml`, which is needed for YOLO's data.yaml: .*\nhint: pip install pyyaml$"):
             sp.convert("yolo", source, tmp_path / "never", split="train")
     sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES)
     check(tmp_path / "out", lambda boxes: np.stack([boxes[:, 0] - boxes[:, 2] / 2, boxes[:, 1] - boxes[:, 3] / 2, boxes[:, 0] + boxes[:, 2] / 2, boxes[:, 1] + boxes[:, 3] / 2], 1) * [40, 24, 40, 24])
@@ -477,7 +477,7 @@ def test_a_data_yaml_leads_to_no_other_folder_and_names_no_million_names(tmp_pat
     nested = "a: &l0 [x]\n" + "".join("a%d: &l%d [%s]\n" % (n, n, ", ".join(["*l%d" % (n - 1)] * 9)) for n in range(1, 10))
     for bad in (nested + "names: *l9\n", "names: !!timestamp x\n", "names: [" + "a" * 3000 + ", {}]\n"):
         (root / "data.yaml").write_text("train: images/train\n" + bad)
-        with pytest.raises(sp.SourceError, match="data.yaml`: (expected class names, found: |not YAML: )") as caught:
+        with pytest.raises(sp.SourceError, match="data.yaml`: (expected class names, found: |not valid YAML: )") as caught:
             sp.convert("yolo", root, tmp_path / "no")
         assert len(str(caught.value)) < 1000
 

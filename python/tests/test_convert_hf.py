@@ -153,7 +153,7 @@ def test_a_row_group_at_a_time(hub: Hub, tmp_path: Path) -> None:
 def test_splits_and_configs_must_be_clear(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has several splits: 'test', 'train'\nhint: pass one of them, such as split='train'"):
         sp.convert("hf", PINNED, tmp_path / "out")
-    with pytest.raises(ValueError, match="split: expected one of 'test', 'train', found: 'val'"):
+    with pytest.raises(ValueError, match="has no split 'val'; its splits are 'test', 'train'"):
         sp.convert("hf", PINNED, tmp_path / "out", split="val")
     hub.files |= {"big/train/0000.parquet": parquet(30, 34), "big/test/0000.parquet": parquet(34, 36)}
     with pytest.raises(ValueError, match="has several configs: 'big', 'data'"):

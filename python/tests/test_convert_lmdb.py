@@ -96,7 +96,7 @@ def test_one_entry_for_each_column(tmp_path: Path) -> None:
     found = content(tmp_path / "out", "image")
     assert found["000000001"]["image"] == jpeg(1) and found["000000001"]["text"] == "wörd 1"
     with pytest.raises(
-        ValueError, match=r"sample `000000000`: no entry for 'text' under the key `word-000000000`"
+        ValueError, match=r"sample `000000000`: column 'text' has no value, because the key `word-000000000` is missing"
     ):
         sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "image-", "text": "word-"})
     with pytest.raises(ValueError, match="the source has no samples"):
@@ -112,13 +112,13 @@ def test_samples_without_the_first_column_are_named(tmp_path: Path) -> None:
     assert (report["samples"], report["samples_skipped"]) == (2, 3)
     reasons = [skipped["reason"].partition(", ")[2] for skipped in report["skipped"]]
     assert reasons == [
-        "sample `0`: no entry for 'text' under the key `label-0`",
-        "sample `3`: no entry for 'image' under the key `image-3`",
-        "sample `4`: no entry for 'image' under the key `image-4`",
+        "sample `0`: column 'text' has no value, because the key `label-0` is missing",
+        "sample `3`: column 'image' has no value, because the key `image-3` is missing",
+        "sample `4`: column 'image' has no value, because the key `image-4` is missing",
     ]
     # Each sample must be yielded once, regardless of its columns.
     columns = {"note": "note-", "text": "label-", "image": "image-"}
-    with pytest.raises(ValueError, match="no sample can be converted"):
+    with pytest.raises(ValueError, match="no sample could be converted"):
         sp.convert("lmdb", src, tmp_path / "no", prefixes=columns, on_bad_input="skip")
     assert len(list(open_lmdb(src, prefixes=columns).items)) == 6
 
@@ -134,9 +134,9 @@ def test_a_prefix_that_begins_as_another_does(tmp_path: Path) -> None:
     ("entries", "message"),
     [
         ({}, "the source has no samples"),
-        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: expected data, found a pickle, which is not loaded because it can run code\nhint: pass value=…, a function"),
-        ({b"a": jpeg(1), b"b": b"text"}, r"key `b`: expected a JPEG.*found bytes that begin with: 74 65 78 74"),
-        ({b"a": b"\x08"}, r"key `a`: neither a picture nor a valid Caffe Datum: "),
+        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: the value is a pickle, and pickles are not loaded because they can run code\nhint: pass value=…, a function"),
+        ({b"a": jpeg(1), b"b": b"text"}, r"key `b`: not a JPEG.* picture: it begins with the bytes 74 65 78 74"),
+        ({b"a": b"\x08"}, r"key `a`: the value is neither a picture nor a valid Caffe Datum: "),
         ({b"../a": jpeg(1)}, r"key `\.\./a`"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_child_that_cannot_load_lmdb_is_no_damage(tmp_path: Path, monkeypatch:
     write(tmp_path / "a", {b"0": jpeg(0)})
     # The child process inherits this path.
     monkeypatch.setattr(_lmdb_entries.sys, "path", [path for path in sys.path if "site-packages" not in path])
-    with pytest.raises(sp.SourceError, match="the process that reads the environment failed: ModuleNotFoundError: No module named 'lmdb'") as caught:
+    with pytest.raises(sp.SourceError, match="cannot read the environment: ModuleNotFoundError: No module named 'lmdb'") as caught:
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input=skip)
     assert "damage" not in str(caught.value)
 

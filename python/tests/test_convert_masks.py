@@ -76,7 +76,7 @@ def test_greys_keep_their_numbers(tmp_path: Path, mask: bytes, dtype: Any) -> No
 def test_masks_of_several_types_become_one(tmp_path: Path) -> None:
     narrow, wide = png(CLASSES.astype(np.uint8)), png(CLASSES * 300)
     source = tar_of(tmp_path / "a.tar", [narrow, wide])
-    said = r"sample `1`: column 'seg.png': expected class numbers of type uint8, found uint16\nhint: pass schema={'seg': 'array:uint16'}"
+    said = r"sample `1`: column 'seg.png': the mask has uint16 class numbers, but field `seg` stores uint8\nhint: pass schema={'seg': 'array:uint16'}"
     with pytest.raises(ValueError, match=said):
         sp.convert("webdataset", source, tmp_path / "no", masks=["seg"])
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], schema={"seg": "array:uint16"})
@@ -98,9 +98,9 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
 
     colours = png(np.zeros((24, 40, 3), np.uint8))
     said = why(colours)
-    assert "sample `1`: column 'seg.png': a label mask must be a grey or palette PNG, but this PNG is Rgb" in said
+    assert "sample `1`: column 'seg.png': a label mask must be a grey or palette PNG, but this one has the colour type Rgb" in said
     assert "hint: save the class numbers, not their colours" in said
-    assert "column 'seg.png': expected a mask as PNG or TIFF, found a JPEG, whose compression changes the numbers" in why(jpeg(1))
+    assert "column 'seg.png': masks must be PNG or TIFF, but this one is a JPEG, whose compression changes class numbers" in why(jpeg(1))
     assert "column 'seg.png': cannot decode the PNG: " in why(png(CLASSES)[:-30])
     assert "`masks` names an unknown column 'mask'; the columns are 'jpg', 'seg.png'" in why(colours, masks=["mask"])
     assert "`masks` stores 'seg' as an array, but `schema` says 'image'" in why(colours, schema={"seg": "image"})
@@ -108,14 +108,14 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
         sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", masks="seg")
     # A plain PNG next to a JPEG is often its mask.
     said = why(png(CLASSES.astype(np.uint8)), "png", masks=[])
-    assert "if it contains masks, pass rename={'png': 'mask'} and masks=['png']" in said
+    assert "if column 'png' contains masks, pass rename={'png': 'mask'} and masks=['png']" in said
     sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", rename={"png": "mask"}, masks=["png"])
     assert kinds(tmp_path / "out") == {"image": "image", "mask": "array"}
 
 
 def test_pictures_with_the_name_of_masks_are_a_note(tmp_path: Path) -> None:
     source = tar_of(tmp_path / "a.tar", [png(CLASSES, "P")])
-    with pytest.warns(UserWarning, match=r"field `seg` is named like a mask") as warned:
+    with pytest.warns(UserWarning, match=r"field `seg` has the name of a mask") as warned:
         report = sp.convert("webdataset", source, tmp_path / "out")
     assert warned[0].filename == __file__
     assert len(report["notes"]) == 1 and "hint: pass masks=['seg.png'] to store the class numbers, or pass schema={'seg': 'image'} if these are photos" in report["notes"][0]
@@ -159,7 +159,7 @@ def test_masks_of_objects_and_of_hdf5(tmp_path: Path) -> None:
     for sample in content(tmp_path / "pets").values():
         assert sample["mask"].dtype == np.uint8 and np.array_equal(sample["mask"], CLASSES)
     Pets.masks = [pil.open(io.BytesIO(jpeg(1)))]
-    with pytest.raises(ValueError, match="column 'mask': expected a mask in greyscale or with a palette, found a picture of mode RGB"):
+    with pytest.raises(ValueError, match="column 'mask': masks must be greyscale or palette pictures, but this one has mode RGB"):
         sp.convert("torchvision", Pets(), tmp_path / "no", masks=["mask"])
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -176,7 +176,7 @@ def test_arrays_of_class_numbers_are_taken_as_they_are(tmp_path: Path) -> None:
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"])
     assert np.array_equal(content(tmp_path / "out")["0"]["seg"], CLASSES)
     source = tar_of(tmp_path / "b.tar", [npy(CLASSES.astype(np.float32))], "seg.npy")
-    with pytest.raises(ValueError, match=r"column 'seg.npy': expected a mask of integers \[height, width\], found float32 \[24, 40\]"):
+    with pytest.raises(ValueError, match=r"column 'seg.npy': masks must be integer arrays of shape \[height, width\], but this one is float32 of shape \[24, 40\]"):
         sp.convert("webdataset", source, tmp_path / "b", masks=["seg"])
 
 
@@ -186,5 +186,5 @@ def test_the_command_has_the_option_and_says_the_note(tmp_path: Path) -> None:
     done = subprocess.run([*command, str(tmp_path / "out"), "--masks", "seg"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and kinds(tmp_path / "out")["seg"] == "array"
     done = subprocess.run([*command, str(tmp_path / "b")], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr.startswith("note: field `seg` is named like a mask")
+    assert done.returncode == 0 and done.stderr.startswith("note: field `seg` has the name of a mask")
     assert "hint: pass --masks seg.png to store the class numbers" in done.stderr and "UserWarning" not in done.stderr

@@ -59,9 +59,9 @@ def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
     save(tmp_path / "src" / "a.nii", values)
     save(tmp_path / "labels" / "a.nii", volume(1) % 3)
     options: dict[str, Any] = {"masks": str(tmp_path / "labels")}
-    with pytest.warns(UserWarning, match=r"field `volume`: the axes are \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\); the first is treated as time"):
+    with pytest.warns(UserWarning, match=r"field `volume`: the file does not say .*, so it is treated as time: \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\)"):
         report = sp.convert("nifti", tmp_path / "src", tmp_path / "time", **options)
-    assert len(report["notes"]) == 1 and "hint: pass channels='last' to store [z, y, x, c]" in report["notes"][0]
+    assert len(report["notes"]) == 1 and "pass channels='last' to store [z, y, x, c]" in report["notes"][0]
     found = content(tmp_path / "time")["a.nii"]
     assert np.array_equal(found["volume"], values.T) and found["meta"]["axes"] == ["t", "z", "y", "x"]
     save(tmp_path / "src" / "b.nii", volume(2, (6, 5, 4)))
@@ -89,7 +89,7 @@ def test_vectors_are_channels_too(tmp_path: Path) -> None:
     sp.convert("nifti", tmp_path / "a.nii", tmp_path / "out", channels="last")
     assert np.array_equal(content(tmp_path / "out")["a.nii"]["volume"], np.moveaxis(values[:, :, :, 0].T, 0, -1))
     save(tmp_path / "b.nii", volume(0, (6, 5, 4, 2, 3)))
-    with pytest.raises(ValueError, match=r"b.nii`: expected a volume with three axes and channels, found shape \[3, 2, 4, 5, 6\]"):
+    with pytest.raises(ValueError, match=r"b.nii`: channels='\w+' needs a volume with 3 or 4 axes, but this volume has shape \[3, 2, 4, 5, 6\]"):
         sp.convert("nifti", tmp_path / "b.nii", tmp_path / "b", channels="last")
     with pytest.raises(ValueError, match="channels: expected 'first' or 'last', found: 'end'"):
         sp.convert("nifti", tmp_path / "a.nii", tmp_path / "b", channels="end")
@@ -129,14 +129,14 @@ def test_masks_of_another_folder(tmp_path: Path) -> None:
     assert batch["volume"].shape == batch["mask"].shape == (2, 4, 5, 6)
 
     save(tmp_path / "labelsTr" / "liver_2.nii.gz", np.full((6, 5, 4), 0.5, np.float32))
-    with pytest.raises(ValueError, match="expected whole class numbers, found 0.5"):
+    with pytest.raises(ValueError, match="class numbers must be integers, found 0.5"):
         sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"))
     save(tmp_path / "labelsTr" / "liver_2.nii.gz", np.zeros((6, 5, 3), np.uint8))
-    with pytest.raises(ValueError, match=r"expected a mask of \[4, 5, 6\] voxels, \[z, y, x\], found \[3, 5, 6\]"):
+    with pytest.raises(ValueError, match=r"the mask has shape \[3, 5, 6\], but its volume has shape \[4, 5, 6\]"):
         sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"))
     (tmp_path / "labelsTr" / "liver_2.nii.gz").unlink()
     report = sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"), on_bad_input="skip")
-    assert report["samples"] == 1 and "`liver_2_0000.nii.gz`: expected one mask, such as" in report["skipped"][0]["reason"]
+    assert report["samples"] == 1 and "`liver_2_0000.nii.gz`: this volume has no mask: expected a file such as" in report["skipped"][0]["reason"]
 
 
 def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
@@ -151,7 +151,8 @@ def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
         with pytest.raises(sp.SourceError) as raised:
             sp.convert("nifti", tmp_path / "images", tmp_path / "out", **options)
         said = str(raised.value)
-        assert "b.nii`: the affine of the mask, [[" in said and "images/b.nii`, [[0.5, 0, 0, 0], [0, 0.75, 0, 0], [0, 0, 2, 0]]: their corners" in said
+        assert "b.nii`: the mask is not aligned with its volume `" in said and "images/b.nii`: by their affines, the corners" in said
+        assert "(mask: [[" in said and "volume: [[0.5, 0, 0, 0], [0, 0.75, 0, 0], [0, 0, 2, 0]])" in said
         assert "hint: resample the mask" in said and not (tmp_path / "out").exists()
         report = sp.convert("nifti", tmp_path / "images", tmp_path / "some", on_bad_input="skip", **options)
         assert (report["samples"], report["samples_skipped"]) == (1, 1)

@@ -60,7 +60,7 @@ def test_labels_that_are_floats_are_whole_beside_classes(tmp_path: Path) -> None
 
 def test_a_wrong_name_in_drop_is_said_with_what_it_leads_to(tmp_path: Path) -> None:
     source = items(**{"a/b": 1, "a b": 2})
-    with pytest.raises(ValueError, match=r"two columns become the field `a_b`: .*\nhint: pass rename=.*\n`drop` names an unknown column: 'a\.b'\nhint: did you mean 'a[/ ]b'\?"):
+    with pytest.raises(ValueError, match=r"columns .* would both become field `a_b`\nhint: pass rename=.*\n`drop` names an unknown column: 'a\.b'\nhint: did you mean 'a[/ ]b'\?"):
         sp.convert("torchvision", source, tmp_path / "out", drop=["a.b"])
     with pytest.warns(UserWarning, match="`drop` names a column that no sample has: 'scores'\nhint: did you mean 'score'"):
         report = sp.convert("torchvision", items(), tmp_path / "other", drop=["scores"])
@@ -70,7 +70,7 @@ def test_a_wrong_name_in_drop_is_said_with_what_it_leads_to(tmp_path: Path) -> N
 def test_names_that_fields_cannot_have_and_names_that_collide(tmp_path: Path) -> None:
     assert sp.convert("torchvision", items(**{"a/b c": 1}), tmp_path / "out")["fields"]["a/b c"] == "a_b_c"
     with pytest.raises(
-        ValueError, match=r"two columns become the field `a_b`: 'a/b' and 'a b'\nhint: pass rename=\{'a b': 'a_b_2'\}"
+        ValueError, match=r"columns 'a/b' and 'a b' would both become field `a_b`\nhint: pass rename=\{'a b': 'a_b_2'\}"
     ):
         sp.convert("torchvision", items(**{"a/b": 1, "a b": 2}), tmp_path / "other")
 
@@ -98,7 +98,7 @@ def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
 def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
     format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
     options: dict[str, Any] = {option: True}
-    message = rf"neither the format {format} nor Writer has an option '{option}'\nhint: did you mean '\w+'\?"
+    message = rf"unknown option '{option}' for the format {format}\nhint: did you mean '\w+'\?"
     with pytest.raises(TypeError, match=message):
         sp.convert(format, tmp_path, tmp_path / "out", **options)
 
@@ -172,14 +172,14 @@ def test_an_exception_in_the_callback_ends_it_and_leaves_nothing(
 def test_a_folder_of_several_splits_is_refused(tmp_path: Path) -> None:
     for name in ("train-00000-of-00001", "test-00000-of-00001", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
-    with pytest.raises(ValueError, match=r"has files of several splits: test, train\nhint: pass the files of one split: '.*/test\*'"):
+    with pytest.raises(ValueError, match=r"contains several splits: test, train\nhint: convert one split at a time, for example '.*/test\*'"):
         sp.convert("tfrecord", tmp_path, tmp_path / "out")
 
 
 def test_a_set_of_files_without_one_of_them_is_refused(tmp_path: Path) -> None:
     for number in (0, 2):
         (tmp_path / f"train-{number:05d}-of-00003.parquet").write_bytes(b"")
-    message = r"expected 3 files `.*train-00000-of-00003.parquet` …, but found only 2: `.*train-00001-of-00003.parquet` is missing\nhint: "
+    message = r"`.*train-00001-of-00003.parquet` is missing: found only 2 of the 3 files of this set\nhint: "
     for source in (tmp_path, tmp_path / "train-*", tmp_path / "*-of-00003.parquet"):
         with pytest.raises(sp.SourceError, match=message):
             list_files(source, [".parquet"], "Parquet")
@@ -200,14 +200,14 @@ def test_nothing_that_can_be_taken(tmp_path: Path) -> None:
         info.size = 2
         tar.addfile(info, io.BytesIO(b"no"))
     with pytest.raises(
-        ValueError, match=r"webdataset: no sample can be converted; the first problem: .*a\.jpg"
+        ValueError, match=r"webdataset: no sample could be converted; first error: .*a\.jpg"
     ):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
 
 
 def test_columns_that_the_writer_makes_itself(tmp_path: Path) -> None:
     message = (
-        r"has width, icc\nhint: pass drop=\['width', 'icc'\], or rename=\{'width': 'source_width', 'icc': 'source_icc'\}"
+        r"reserved names: width, icc; .*\nhint: pass drop=\['width', 'icc'\] to leave the columns out, or rename=\{'width': 'source_width', 'icc': 'source_icc'\}"
     )
     with pytest.raises(ValueError, match=message):
         sp.convert("torchvision", items(width=40, icc=b"x"), tmp_path / "out")

@@ -77,14 +77,14 @@ def test_other_values() -> None:
 def test_a_mask_of_another_size_is_named_or_skipped(tmp_path: Path) -> None:
     masks = [png(CLASSES, "P"), png(CLASSES[:20], "P"), png(CLASSES.T, "P"), png(CLASSES, "P")]
     source = tar_of(tmp_path / "a.tar", masks)
-    said = r"sample `1`: column 'seg.png': expected a mask of 24 × 40 pixels, the size of the upright picture, found 20 × 40\nhint: pass on_bad_input"
+    said = r"sample `1`: column 'seg.png': the mask has 20 × 40 pixels .height × width., but its picture has 24 × 40\nhint: pass on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "out", masks=["seg"])
     assert not (tmp_path / "out").exists()
     report = sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (2, 2) and set(content(tmp_path / "out")) == {"0", "3"}
-    assert [one["key"] for one in report["skipped"]] == ["1", "2"] and "found 40 × 24" in report["skipped"][1]["reason"]
-    with pytest.raises(sp.SourceError, match="sample `0`: column 'seg.png': expected a mask of 24 × 40 pixels"):
+    assert [one["key"] for one in report["skipped"]] == ["1", "2"] and "the mask has 40 × 24 pixels" in report["skipped"][1]["reason"]
+    with pytest.raises(sp.SourceError, match="sample `0`: column 'seg.png': the mask has "):
         sp.convert("webdataset", tar_of(tmp_path / "b.tar", masks[1:2]), tmp_path / "b", masks=["seg"])
 
 
@@ -95,7 +95,7 @@ def test_a_mask_is_as_its_picture_is_seen(tmp_path: Path) -> None:
     (batch,) = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize40x24", fields=["image", "seg"], align={"seg": sp.align.mask()})
     assert batch["image"].shape == (1, 40, 24, 3) and np.array_equal(batch["seg"][0], CLASSES.T)
     source = write_tar(tmp_path / "b.tar", [("0.jpg", turned), ("0.seg.png", png(CLASSES, "P"))])
-    said = "a mask of 40 × 24 pixels, the size of the upright picture, found 24 × 40\nhint: apply the picture's Exif orientation .6. to the mask too"
+    said = "the mask has 24 × 40 pixels .height × width., but its picture has 40 × 24 after Exif rotation\nhint: apply the picture's Exif orientation .6. to the mask too"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "b", masks=["seg"])
 
@@ -112,7 +112,7 @@ def test_pixels_and_arrays_have_sizes_too(tmp_path: Path) -> None:
             return self.sample
 
     for image in (pil.open(io.BytesIO(jpeg(1))), pixels(1)):
-        with pytest.raises(sp.SourceError, match="expected a mask of 24 × 40 pixels, the size of the upright picture, found 24 × 39"):
+        with pytest.raises(sp.SourceError, match="the mask has 24 × 39 pixels .height × width., but its picture has 24 × 40"):
             sp.convert("torchvision", Pets(image, CLASSES[:, 1:]), tmp_path / "no", masks=["mask"])
         sp.convert("torchvision", Pets(image, CLASSES), tmp_path / "out", masks=["mask"], force=True)
     # Pictures opened by PIL are stored without their orientation.
@@ -129,7 +129,7 @@ def test_of_several_pictures_one_has_the_size(tmp_path: Path) -> None:
 
     for number, mask in enumerate((CLASSES, CLASSES[:12, :20])):
         sp.convert("webdataset", tar(mask), tmp_path / str(number), masks=["seg"])
-    with pytest.raises(sp.SourceError, match="a mask of 24 × 40 or 12 × 20 pixels, the size of one of the upright pictures, found 12 × 40"):
+    with pytest.raises(sp.SourceError, match="the mask has 12 × 40 pixels .height × width., but the pictures have 24 × 40 or 12 × 20"):
         sp.convert("webdataset", tar(CLASSES[:12]), tmp_path / "no", masks=["seg"])
 
 
@@ -155,7 +155,7 @@ def test_pictures_that_shrink_are_refused_beside_masks(tmp_path: Path) -> None:
 def test_masks_of_voc(tmp_path: Path) -> None:
     root = write_voc(tmp_path / "voc")
     (root / "SegmentationClass" / "c.png").write_bytes(png(CLASSES.T, "P"))
-    said = "picture `c`: column 'mask': expected a mask of 24 × 40 pixels, the size of the upright picture, found 40 × 24"
+    said = "picture `c`: column 'mask': the mask has 40 × 24 pixels .height × width., but its picture has 24 × 40"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("voc", root, tmp_path / "out", names=NAMES, masks="SegmentationClass")
     report = sp.convert("voc", root, tmp_path / "out", names=NAMES, masks="SegmentationClass", on_bad_input="skip")
@@ -188,19 +188,19 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
         (whole, {}), (whole, {"height": None, "width": None}), (whole, {"height": 0, "width": 0}), (whole, {"height": 24.0, "width": 40}),
     ]:  # fmt: skip
         assert said_of_coco(tmp_path, image, sides, box)["samples"] == 2
-    said = "picture `a.jpg`: `height` and `width` must be 24 and 40, the size of the upright picture, but are 24 and 400\nhint: pass on_bad_input"
+    said = "picture `a.jpg`: `height` and `width` are 24 and 400, but the picture is 24 pixels high and 40 wide\nhint: pass on_bad_input"
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
     said = (
-        "`height` and `width` must be 40 and 24, the size of the upright picture, but are 24 and 40\n"
-        "hint: give the size and the objects in pixels of the upright picture; its Exif orientation is 6"
+        "`height` and `width` are 24 and 40, but the picture is 40 pixels high and 24 wide after Exif rotation\n"
+        "hint: apply the picture's Exif orientation .6. to its size and objects too"
     )
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box)
     report = said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (1, 1) and report["skipped"][0]["key"] is None
     for found in ("24", [24], True):
-        with pytest.raises(sp.SourceError, match="the size of the upright picture, but are"):
+        with pytest.raises(sp.SourceError, match="but the picture is 24 pixels high and 40 wide"):
             said_of_coco(tmp_path, whole, {"height": found, "width": 40}, box)
     # No converted column is in pixels, so the wrong size does not matter.
     said_of_coco(tmp_path, whole, {"height": 7, "width": 7})
@@ -210,12 +210,12 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
 def test_boxes_outside_of_their_picture_are_refused(tmp_path: Path) -> None:
     whole, turned = picture("JPEG", {}, "exif", 1), picture("JPEG", {}, "exif", 6)
     for box in ([1000, 1000, 50, 50], [40, 0, 5, 5], [-5, 0, 5, 5], [0, 24, 5, 5], [41, 0, 0, 0]):
-        said = rf"picture `a.jpg`: a `bbox` lies outside the upright picture, which is 40 pixels wide and 24 high: \[{box[0]}, {box[1]}, "
+        said = rf"picture `a.jpg`: a `bbox` lies outside the picture, which is 40 pixels wide and 24 high: \[{box[0]}, {box[1]}, "
         with pytest.raises(sp.SourceError, match=said):
             said_of_coco(tmp_path, whole, {}, [1, 2, 3, 4], box)
     # A box that extends beyond the picture is valid, and so is a box without width.
     assert said_of_coco(tmp_path, whole, {}, [39, 23, 50, 50], [-5, -5, 6, 6], [40, 0, 0, 5], [1, 1, 0, 0])["samples"] == 2
-    with pytest.raises(sp.SourceError, match=r"24 pixels wide and 40 high: \[30, 1, 5, 5\]\nhint: give boxes in pixels of the upright picture; its Exif orientation is 6"):
+    with pytest.raises(sp.SourceError, match=r"24 pixels wide and 40 high after Exif rotation: \[30, 1, 5, 5\]\nhint: apply the picture's Exif orientation .6. to the boxes too"):
         said_of_coco(tmp_path, turned, {}, [30, 1, 5, 5])
     report = said_of_coco(tmp_path, whole, {}, [1000, 1000, 50, 50], on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (1, 1) and "a.jpg" in report["skipped"][0]["reason"]
@@ -233,21 +233,21 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     for sizes in ("", "<size><width>40</width><height>24</height></size>", "<size><width>0</width><height>0</height></size>", "<size/>"):
         assert convert(sizes)["samples"] == 3
     wrong = "<size><width>24</width><height>40</height></size>"
-    with pytest.raises(sp.SourceError, match="picture `a`: `height` and `width` must be 24 and 40, the size of the upright picture, but are 40 and 24\n"):
+    with pytest.raises(sp.SourceError, match="picture `a`: `height` and `width` are 40 and 24, but the picture is 24 pixels high and 40 wide\n"):
         convert(wrong)
     assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
     # An empty `height` is ignored.
     assert convert("<size><width>40</width><height/></size>")["samples"] == 3
-    with pytest.raises(sp.SourceError, match="`height` and `width` must be 24 and 40, the size of the upright picture, but are None and 24\n"):
+    with pytest.raises(sp.SourceError, match="`height` and `width` are None and 24, but the picture is 24 pixels high and 40 wide\n"):
         convert("<size><width>24</width><height/></size>")
-    with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: 'tall'"):
+    with pytest.raises(sp.SourceError, match="`height` in `a.xml` must be a number, found: 'tall'"):
         convert("<size><width>40</width><height>tall</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
-    with pytest.raises(sp.SourceError, match="but are 24 and 40\nhint: give the size and the objects in pixels of the upright picture; its Exif orientation is 6"):
+    with pytest.raises(sp.SourceError, match="40 pixels high and 24 wide after Exif rotation\nhint: apply the picture's Exif orientation .6. to its size and objects too"):
         convert("<size><width>40</width><height>24</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(jpeg(0))
     path.write_text(good.replace("<xmin>2<", "<xmin>45<").replace("<xmax>11<", "<xmax>48<"))
-    said = r"picture `a`: a `bndbox` \(xmin, ymin, xmax, ymax\) lies outside the upright picture, which is 40 pixels wide and 24 high: \[45, 3, 48, 22\]"
+    said = r"picture `a`: a `bndbox` \(xmin, ymin, xmax, ymax\) lies outside the picture, which is 40 pixels wide and 24 high: \[45, 3, 48, 22\]"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("voc", root, tmp_path / "never", names=NAMES)
 

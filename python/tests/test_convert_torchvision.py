@@ -120,7 +120,7 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
         sp.convert("torchvision", Items([(object(), 1)]), tmp_path / "out")
     src = folder(tmp_path / "src")
     (src / "class 0" / "0.jpg").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"class 0/0\.jpg`: expected a JPEG"):
+    with pytest.raises(ValueError, match=r"class 0/0\.jpg`: not a JPEG"):
         sp.convert("torchvision", Folder(src), tmp_path / "out")
     (src / "class 0" / "0.jpg").unlink()
     (src / "class 0" / "2.jpg").unlink()

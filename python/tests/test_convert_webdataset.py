@@ -144,7 +144,7 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ([("README", b"hello"), *samples(0, 1)], r"expected members named `KEY\.EXTENSION`, found: `README`"),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1))],
-            r"sample `b`: column 'cls' of the first sample is missing in this sample; its columns are 'jpg'",
+            r"sample `b`: this sample has no column 'cls', unlike the first sample; its columns: 'jpg'",
         ),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")],
@@ -156,20 +156,20 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ),
         (
             [("b.jpg", jpeg(1)), ("b.jpg", jpeg(2))],
-            r"sample `b`: two members have the same extension: `b\.jpg`",
+            r"sample `b`: `b\.jpg` is the second member with the extension `jpg`",
         ),
         (
             [("b.jpg", jpeg(1)), ("b.png", picture(2, "PNG"))],
-            r"two columns become the field `image`: 'jpg' and 'png'\nhint: pass rename=",
+            r"columns 'jpg' and 'png' would both become field `image`\nhint: pass rename=",
         ),
         (
             [("b.jpg", b"GIF89a..")],
-            r"sample `b`: member `b\.jpg`: expected a JPEG.*found bytes that begin with: 47 49 46",
+            r"sample `b`: member `b\.jpg`: not a JPEG.* picture: it begins with the bytes 47 49 46",
         ),
         ([("b.npy", npy(np.array([{"a": 1}], object), allow_pickle=True))], r"member `b\.npy`: .*allow_pickle"),
         ([("b.npy", b"\x93NUMPY\x01")], r"member `b\.npy`: "),
-        ([("b.pyd", b"\x80\x04}.")], r"member `b\.pyd`: expected data, found a pickle"),
-        ([("b.bin", b"\x80\x04}q\x00.")], r"found a pickle, which is not loaded because it can run code"),
+        ([("b.pyd", b"\x80\x04}.")], r"member `b\.pyd`: the data is a pickle"),
+        ([("b.bin", b"\x80\x04}q\x00.")], r"the data is a pickle, and pickles are not loaded because they can run code"),
         ([("b.json", b'{"a": NaN}')], r"member `b\.json`: NaN is not valid JSON"),
         ([("b.json", b'{"a"')], r"member `b\.json`: "),
         ([("b.txt", b"\xff\xfe")], r"member `b\.txt`: "),
@@ -242,7 +242,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     path.write_bytes(pack(parts[0] + bytes(3 << 20)))
     assert sp.convert("webdataset", path, tmp_path / "zeros")["samples"] == 2
     if suffix:
-        with pytest.raises(ValueError, match="the tar ends with more than 1048576 bytes of zeros"):
+        with pytest.raises(ValueError, match="more than 1048576 bytes of zeros follow its last member"):
             sp.convert("webdataset", path, tmp_path / "never", max_sample_bytes=1 << 20)
         path.write_bytes(path.read_bytes()[:-9])
         with pytest.raises(ValueError, match=": the tar is damaged "):
@@ -250,7 +250,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("numbers", "gap"), [([0, 1, 3], "3 follows frame 1"), ([0, 2], "2 follows frame 0"), ([1, 2, 3, 7, 8], "7 follows frame 3"), ([0, 10, 20], None), ([5, 6], None)]
+    ("numbers", "gap"), [([0, 1, 3], "1 and 3"), ([0, 2], "0 and 2"), ([1, 2, 3, 7, 8], "3 and 7"), ([0, 10, 20], None), ([5, 6], None)]
 )
 def test_a_clip_without_one_of_its_frames(tmp_path: Path, numbers: list[int], gap: str | None) -> None:
     for name, options in ((".frame{}.jpg", {"frames": "frame"}), (".frame.{:03}.jpg", {})):
@@ -259,18 +259,18 @@ def test_a_clip_without_one_of_its_frames(tmp_path: Path, numbers: list[int], ga
         report = sp.convert("webdataset", path, tmp_path / "out", on_bad_input="skip", force=True, **options)
         assert report["samples"] == (1 if gap else 2)
         if gap:
-            expected = f"sample `a`: clip `frame`: frames are missing: frame {gap}"
+            expected = f"sample `a`: clip `frame`: at least one frame is missing between frames {gap}"
             assert report["skipped"][0]["reason"].endswith(expected)
 
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("t-{000..002.tar", "every brace must be closed"),
-        ("t-000..002}.tar", "a closing brace has no opening brace"),
-        ("t-{5..2}.tar", "expected an ascending range"),
-        ("t-{x}.tar", "found {x} in"),
-        ("t-{0..9}{0..999999}.tar", "stands for more than 1000000 files"),
+        ("t-{000..002.tar", "has an opening brace without a closing brace"),
+        ("t-000..002}.tar", "has a closing brace without an opening brace"),
+        ("t-{5..2}.tar", "must be ascending"),
+        ("t-{x}.tar", "contains {x}, which is neither a range"),
+        ("t-{0..9}{0..999999}.tar", "expands to more than 1000000 files"),
         ("pipe:cat t.tar", "expected local files"),
         ("ftp://bucket/t.tar", "expected s3://, gs://, az://"),
     ],
@@ -318,12 +318,12 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     # The sample before the oversized one must be complete.
     assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
     assert [type(item) for item in found] == [Sample, Problem]
-    assert "member `b.bin` of a compressed tar has 67108864 bytes, but the limit is 1048576" in str(found[1])
+    assert "member `b.bin` is 67108864 bytes long, but the limit in a compressed tar is 1048576" in str(found[1])
     # An uncompressed tar can skip the large member by seeking.
     plain = write_tar(tmp_path / "t.tar", [*members[:2], ("b.txt", b"z"), members[2]])
     found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Sample, Problem, Sample]
-    assert "sample `b`: with the member `b.bin`, the sample has more than 1048576 bytes" in str(found[1])
+    assert "sample `b`: the sample is larger than the limit of 1048576 bytes, which it exceeds at member `b.bin`" in str(found[1])
     many = write_tar(tmp_path / "m.tar.gz", [(f"a.{i}", bytes(1 << 18)) for i in range(9)], "w:gz")
     found = list(webdataset.open(many, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Problem]
@@ -342,7 +342,7 @@ def test_headers_of_members_are_bounded(tmp_path: Path, kind: bytes) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 << 20
-    assert "a header has 67108864 bytes, but the limit is 1048576" in str(problem)
+    assert "an extended header claims 67108864 bytes, but the limit is 1048576" in str(problem)
 
 
 def test_pipes_are_refused(tmp_path: Path) -> None:
@@ -363,5 +363,5 @@ def test_damage_is_placed_by_the_sample_before_it(tmp_path: Path) -> None:
             sp.convert("webdataset", path, tmp_path / "never")
     packed = tmp_path / "t.tar.gz"
     packed.write_bytes(gzip.compress(whole))
-    with pytest.raises(sp.SourceError, match="t.tar.gz`, before the first sample: member `a.jpg` of a compressed tar has 25016 bytes, but the limit is 100"):
+    with pytest.raises(sp.SourceError, match="t.tar.gz`, before the first sample: member `a.jpg` is 25016 bytes long, but the limit in a compressed tar is 100"):
         sp.convert("webdataset", packed, tmp_path / "never", max_sample_bytes=100)

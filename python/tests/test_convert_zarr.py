@@ -84,7 +84,7 @@ def test_attributes_of_samples_are_columns_or_a_note(tmp_path: Path) -> None:
         sample = group.create_group(f"s{i}")
         sample.create_array("cube", data=np.full((2, 2), i, np.float32))
         sample.attrs["label"] = i
-    with pytest.warns(UserWarning, match="attributes of the samples' groups are not converted: 'label'"):
+    with pytest.warns(UserWarning, match="group attributes are not converted: 'label'"):
         sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
     sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "taken", attributes=True)
     assert [content(tmp_path / "taken")[f"s{i}"]["label"] for i in range(2)] == [0, 1]
@@ -99,12 +99,12 @@ def test_a_zip(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"not a Zarr group or array"):
+    with pytest.raises(ValueError, match=r"cannot open the Zarr group or array"):
         sp.convert("zarr", tmp_path, tmp_path / "out")
     with pytest.raises(FileNotFoundError):
         sp.convert("zarr", tmp_path / "missing", tmp_path / "out")
     group = zarr.open_group(tmp_path / "a.zarr", mode="w")
-    with pytest.raises(ValueError, match=r"found no arrays and no groups"):
+    with pytest.raises(ValueError, match=r"found neither arrays nor groups"):
         sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
     group.create_array("x", data=np.zeros((3, 2), np.complex64))
     with pytest.raises(

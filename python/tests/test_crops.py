@@ -68,16 +68,16 @@ def test_floats_name_the_picture(photos: Path) -> None:
         (lambda _: sp.view.crop(224), TypeError, "view: expected a string such as 'rrc96', found 224"),  # type: ignore[arg-type]
         (lambda _: sp.view.crop("rrc8", times=0), ValueError, "times: expected at least 1, found 0"),
         (lambda _: sp.view.crop("rrc8", times=1.5), TypeError, "times: expected a whole number, found 1.5"),  # type: ignore[arg-type]
-        (lambda _: sp.view.crop("rrc8", [1]), TypeError, "augment: expected results of functions in shardpack.augment"),  # type: ignore[list-item]
+        (lambda _: sp.view.crop("rrc8", [1]), TypeError, "augment: expected augmentations such as 'hflip'"),  # type: ignore[list-item]
         (lambda _: sp.view.crop("rrc8", name=1), TypeError, "name: expected a string, found 1"),  # type: ignore[arg-type]
         (lambda data: sp.Loader(data, crops="rrc8"), TypeError, "crops: expected a list of views"),
         (lambda data: sp.Loader(data, crops=[8]), TypeError, "crops: expected views such as 'rrc224'"),  # type: ignore[list-item]
         (lambda data: sp.Loader(data, crops=[]), sp.UsageError, "crops: the list is empty"),
         (lambda data: sp.Loader(data, crops=["rrc8"], image="rrc8"), sp.UsageError, "crops: each crop has its own view"),
         (lambda data: sp.Loader(data, crops=["raw"]), sp.UsageError, "crops: `raw` returns stored bytes"),
-        (lambda data: sp.Loader(data, crops=["rcr8"]), sp.UsageError, "picture view: expected"),
+        (lambda data: sp.Loader(data, crops=["rcr8"]), sp.UsageError, "invalid picture view `rcr8`: expected"),
         (lambda data: sp.Loader(data, crops=[sp.view.crop("rrc8", "hflip")]), sp.UsageError, "crops: a crop can have only augmentations for pictures"),
-        (lambda data: sp.Loader(data, crops=["rrc8"], fields=["label"]), sp.UsageError, "crops: no picture field is loaded"),
+        (lambda data: sp.Loader(data, crops=["rrc8"], fields=["label"]), sp.UsageError, "crops need a picture field, but none is loaded"),
         (lambda data: sp.Loader(data, crops=[sp.view.crop("rrc8", name="label")]), sp.UsageError, "two fields have the name `label`"),
     ],
 )

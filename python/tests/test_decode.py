@@ -96,31 +96,31 @@ def test_normalised_integers_are_float32(tmp_path: Path) -> None:
 
 
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
-    with pytest.raises(sp.UsageError, match="the dtype float16 has no effect.*\nhint: name the field, or pass mean and std, to change the type of pictures"):
+    with pytest.raises(sp.UsageError, match="the dtype float16 has no effect.*\nhint: name the picture field in `dtype`, or pass mean and std, to change the type of pictures"):
         sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std apply only to pictures that are loaded as floats, and there are none.*\n.*load the pictures as float16, bfloat16 or float32"),
-        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"`dtype` names `label`, which is not a decoded picture or array: expected one of \[image\]"),
-        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "the dtype float16 has no effect, because no decoded array with three axes is loaded"),
-        ({"mean": (1, 2), "dtype": "float16"}, r"mean must be one number, or three .*found 2 numbers"),
+        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std need pictures that are loaded as floats, but none are.*\n.*load the pictures as float16, bfloat16 or float32"),
+        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"`dtype` cannot be set for `label`, only for decoded pictures and arrays \(image\)"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "the dtype float16 applies only to decoded arrays with three axes, but none is loaded"),
+        ({"mean": (1, 2), "dtype": "float16"}, r"mean must be one number, or three .*not 2"),
         ({"mean": np.nan, "dtype": "float16"}, "the mean must be a finite number, but is NaN"),
         ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "the std must be a finite number above 0, but is 0"),
-        ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean must be at most 1, .*found 124\nhint: divide the numbers by 255 .*; name the field if it is a cube"),
-        ({"mean": MEAN, "std": [58, 57, 57], "dtype": "float16"}, "std must be at most 1, .*found 58\nhint: divide the numbers by 255"),
+        ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean is 124, but must be at most 1: .*\nhint: divide the numbers by 255 .*; if the numbers are for an array field, name the field"),
+        ({"mean": MEAN, "std": [58, 57, 57], "dtype": "float16"}, "std is 58, but must be at most 1: .*\nhint: divide the numbers by 255"),
         ({"std": -1.0, "dtype": "float16"}, "the std must be a finite number above 0, but is -1"),
         ({"std": 1e-300, "dtype": "float32"}, "1 / std and mean / std must fit in float32"),
-        ({"mean": MEAN, "dtype": "float64"}, "only as uint8, float16, bfloat16 or float32, not as float64"),
-        ({"dtype": {"image": "int32"}}, "only as uint8, float16, bfloat16 or float32, not as int32"),
-        ({"device": "cuda:0"}, "NumPy arrays are always on the CPU, found device='cuda:0'\nhint: .*to=\"cupy\""),
+        ({"mean": MEAN, "dtype": "float64"}, "as uint8, float16, bfloat16 or float32, but not as float64"),
+        ({"dtype": {"image": "int32"}}, "as uint8, float16, bfloat16 or float32, but not as int32"),
+        ({"device": "cuda:0"}, "NumPy arrays are always on the CPU, but device is 'cuda:0'\nhint: .*to=\"cupy\""),
         ({"decode": "gpu"}, "decode: expected 'auto', 'device' or 'host', found 'gpu'"),
-        ({"decode": "device"}, "decode=\"device\" needs a CUDA device, found device='cpu'"),
-        ({"resident": True}, r"resident=True needs a GPU that decodes, but decoding runs on the host \(device='cpu'"),
-        ({"to": "cupy"}, "CuPy arrays need a CUDA device, found device='cpu'"),
-        ({"to": "cupy", "device": "cuda:x"}, "CuPy arrays need .*found device='cuda:x'"),
+        ({"decode": "device"}, "decode=\"device\" needs a CUDA device, but device is 'cpu'"),
+        ({"resident": True}, r"resident=True needs decoding on a GPU, but this loader decodes on the host \(device='cpu'"),
+        ({"to": "cupy"}, "CuPy arrays need a CUDA device, but device is 'cpu'"),
+        ({"to": "cupy", "device": "cuda:x"}, "CuPy arrays need .*device is 'cuda:x'"),
     ],
 )
 def test_arguments_that_do_not_fit(photos: Path, options: dict[str, Any], match: str) -> None:
@@ -286,5 +286,5 @@ def test_workers_are_refused_a_loader_that_decodes_on_a_device(photos: Path) -> 
     with sp.Loader(sp.Dataset(photos), 20) as loader:
         for_worker(loader, 0, 2).close()
         loader._core.options = replace(loader._core.options, stage=object())  # type: ignore[arg-type]
-        with pytest.raises(RuntimeError, match='cannot run in workers of a DataLoader.*\nhint: .*device="cpu"'):
+        with pytest.raises(RuntimeError, match='cannot run in DataLoader workers.*\nhint: .*device="cpu"'):
             for_worker(loader, 0, 2)

@@ -407,7 +407,7 @@ def test_weekly(tmp_path: Path) -> None:
     lines = run("weekly", tmp_path).splitlines()
     assert lines[0] == "week 0: generation 1, 8 photos"
     assert lines[1] == "week 1: generation 2, 16 photos"
-    assert lines[2] == "refused: the state is from generation 1, but the dataset is generation 2"
+    assert lines[2] == "refused: the state is from generation 1, but the dataset is at generation 2"
     assert lines[3:5] == ["week 2: generation 3, 24 photos, new class wart", "week 3: generation 4, 32 photos"]
     # Each job finishes the previous job's epoch, and starts the next epoch on the newest generation.
     for epoch in range(4):

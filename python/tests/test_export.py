@@ -161,17 +161,17 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
             "webdatset",
             {},
             ValueError,
-            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'web",
+            "format: expected one of webdataset, zarr, found 'webdatset'\nhint: did you mean 'web",
         ),
         ("webdataset", {"shard_sise": 1}, TypeError, "unknown option 'shard_sise'; .*\nhint: did you mean 'shard_size'"),
         (
             "webdataset",
             {"shard_size": "big"},
             ValueError,
-            "expected a number of bytes, or a size such as '256MiB', found: 'big'",
+            "expected a number of bytes, or a size such as '256MiB', found 'big'",
         ),
         ("webdataset", {"shard_size": 0}, ValueError, "shard_size: expected"),
-        ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
+        ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found 'no'"),
         ("webdataset", {"fields": ["image"]}, ValueError, "fields: the dataset has no field 'image'; its fields are text"),
     ]
     for format, options, error, message in cases:
@@ -182,7 +182,7 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="the output folder is not empty"):
         sp.export(src, "webdataset", tmp_path / "full")
     held = sorted(path.name for path in src.iterdir())
-    with pytest.raises(ValueError, match="out: expected a folder outside of the dataset"):
+    with pytest.raises(ValueError, match="out: .* is inside the dataset `.*`\nhint: pass a folder outside"):
         sp.export(src, "webdataset", src / "tars")
     assert sorted(path.name for path in src.iterdir()) == held
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "src"]
@@ -200,7 +200,7 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     # The export must refuse too many frames, so that a later conversion does not fail.
     for module in (export_webdataset, convert_webdataset):
         monkeypatch.setattr(module, "MOST_FRAMES", 1099)
-    with pytest.raises(ValueError, match=r"sample `a`, field `clip`: `convert` reads at most 1099 frames, but the sample has 1100"):
+    with pytest.raises(ValueError, match=r"sample `a`, field `clip`: the clip has 1100 frames, but `convert` can read back at most 1099"):
         sp.export(src, "webdataset", tmp_path / "no")
     with pytest.raises(ValueError, match="sample `a`: the sample has more than 1099 frames"):
         sp.convert("webdataset", tmp_path / "tars", tmp_path / "no")
@@ -225,7 +225,7 @@ def test_a_url_is_no_folder_to_export_into(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     src = write(tmp_path / "src", photos(1))
     for format in ("webdataset", "zarr"):
-        with pytest.raises(sp.UsageError, match="out: export needs a local folder, found the URL s3://b/tars\nhint: write to"):
+        with pytest.raises(sp.UsageError, match="out: export works only with local folders, not with URLs: s3://b/tars\nhint: write to"):
             sp.export(src, format, "s3://b/tars")
     assert not (tmp_path / "s3:").exists()
 
@@ -367,7 +367,7 @@ def test_fields_of_a_program_that_have_such_names_are_written(tmp_path: Path) ->
 
 def test_a_sample_without_any_value_is_no_sample_of_a_tar(tmp_path: Path) -> None:
     src = write(tmp_path / "src", {"a": {"note": "x"}, "b": {"note": None}})
-    with pytest.raises(ValueError, match="sample `b` has no value in any of the fields note"):
+    with pytest.raises(ValueError, match="sample `b` cannot be written to a tar, because all its fields are empty: note"):
         sp.export(src, "webdataset", tmp_path / "tars")
     assert not (tmp_path / "tars").exists()
     with pytest.raises(ValueError, match="fields: pass at least one of note"):
@@ -408,7 +408,7 @@ def test_places_that_are_links_or_no_folders(tmp_path: Path) -> None:
     for name in ("link", "dangling", "loop", "pipe"):
         with pytest.raises(FileExistsError, match="the output folder is not empty" if name == "link" else "the output exists and is not a folder"):
             sp.export(tmp_path / "in", "webdataset", tmp_path / name)
-    with pytest.raises(ValueError, match="out: a folder name cannot contain a null character, found: "):
+    with pytest.raises(ValueError, match="out: a folder name cannot contain a null character: "):
         sp.export(tmp_path / "in", "webdataset", tmp_path / "a\0b")
     assert not (tmp_path / "nowhere").exists() and not list(tmp_path.glob(".*partial*"))
 

@@ -88,7 +88,7 @@ def test_accelerate_and_lightning_find_the_batch_size(dataset: sp.Dataset) -> No
             assert isinstance(batch, sp.Batch) and batch["x"].shape == (10, 4) and list(batch.keys()) == ["x"]
             seen += batch["x"][:, 0].tolist()
             # Accelerate splits batches and makes new ones without keys and mask.
-            with pytest.raises(AttributeError, match="sample_keys is not available.*\nhint: iterate over the Loader itself"):
+            with pytest.raises(AttributeError, match="sample_keys is not available.*\nhint: iterate over the Loader directly"):
                 batch.sample_keys
     assert sorted(seen) == list(range(60))
 

@@ -134,7 +134,7 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
     assert "generation" not in states[0] and states[1]["generation"] == 2
     for state, generation in [(states[0], 2), (states[1], 1)]:
         with loader(generation) as other, pytest.raises(
-            sp.UsageError, match=f"the state is from generation {3 - generation}, but the dataset is generation {generation}"
+            sp.UsageError, match=f"the state is from generation {3 - generation}, but the dataset is at generation {generation}"
         ):
             other.load_state_dict(state)
     # The fingerprint must differ too, because some programs compare only the fingerprint.
@@ -201,8 +201,8 @@ def test_urls_are_refused_in_words(tmp_path: Path) -> None:
         (lambda: sp.add("s3://bucket/train", tmp_path), "upload the new files, `manifest.json` last"),
         (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy the data to this machine first"),
         (lambda: sp.remove("s3://bucket/train", ["a"]), "upload the new files, `manifest.json` last"),
-        (lambda: sp.compact("s3://bucket/train"), "delete the same files from the store, manifests first"),
+        (lambda: sp.compact("s3://bucket/train"), "then delete all files from the store that are no longer in the copy, starting with the manifests"),
         (lambda: sp.report("s3://bucket/train"), "copy the data to this machine first"),
     ):
-        with pytest.raises(sp.UsageError, match=rf"needs a local folder, found the URL s3://.*\nhint: .*{hint}"):
+        with pytest.raises(sp.UsageError, match=rf"works only with local folders, not with URLs: s3://.*\nhint: .*{hint}"):
             call()

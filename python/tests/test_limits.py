@@ -89,6 +89,6 @@ def test_sizes_are_numbers_or_text(large: Path) -> None:
         with pytest.raises(TypeError, match="max_record: expected a number of bytes, or a string such as"):
             sp.Dataset(large, max_record=wrong)  # type: ignore[arg-type]
     for wrong in (0, -1, 1 << 64):
-        with pytest.raises(sp.UsageError, match=r"max_record: expected a number from 1 to 2\^63 bytes"):
+        with pytest.raises(sp.UsageError, match=r"max_record: expected a size from 1 to 2\^63 bytes"):
             sp.Dataset(large, max_record=wrong)
     assert len(sp.Dataset(large, max_record=np.int64(4096))) == 4

@@ -144,7 +144,7 @@ def test_ends(dataset: sp.Dataset) -> None:
     assert last.mask.tolist() == [True] * 12 + [False] * 4
     assert last.indices[12:].tolist() == [-1] * 4 and last.sample_keys[12:] == [""] * 4
     assert not last["image"][12:].any()
-    with pytest.raises(sp.UsageError, match="every batch would be dropped: a batch has 64 samples, but an epoch has only 60\nhint"):
+    with pytest.raises(sp.UsageError, match="every batch would be dropped: a batch needs 64 samples, but an epoch has only 60\nhint"):
         sp.Loader(dataset, 64)
     assert rows("drop") and len(sp.Loader(dataset, 64, end="pad")) == 1
 
@@ -171,8 +171,8 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
         ({"image": "rrc"}, "such as rrc224"),
         ({"cube": "patch9"}, "such as patch64x64"),
         ({"bands": "a"}, "such as 10..50"),
-        ({"dtype": {"image": "int64"}}, "pictures can be loaded only as uint8"),
-        ({"dtype": "complex64"}, "element type: expected one of"),
+        ({"dtype": {"image": "int64"}}, "pictures can be loaded as uint8, float16, bfloat16 or float32, but not as int64"),
+        ({"dtype": "complex64"}, "invalid element type `complex64`: expected one of"),
         ({"layout": "cwh"}, "layout: expected hwc, chw or cthw"),
         ({"end": "keep"}, "end: expected drop, pad or uneven"),
         ({"shuffle": "no"}, "shuffle: expected"),

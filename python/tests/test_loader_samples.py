@@ -64,8 +64,8 @@ def test_datasets_are_mixed(squares: Path) -> None:
     shares = [int(index) >= 48 for _ in range(5) for batch in mixed for index in batch.indices]
     assert len(shares) == 480 and abs(sum(shares) / 480 - 0.25) < 0.02
     for source, options, said in [
-        (one, {"mix": [1.0]}, "mix: the dataset must come from sp.concat, found Dataset"),
-        (both, {"mix": [1.0]}, "mix: expected one number for each of 2 datasets, found 1"),
+        (one, {"mix": [1.0]}, "mix needs a dataset made by sp.concat, found Dataset"),
+        (both, {"mix": [1.0]}, "mix: expected 2 numbers, one for each dataset, found 1"),
         (both, {"mix": [1, 1], "weights": "balanced"}, "mix and weights cannot be combined"),
     ]:
         with pytest.raises(sp.UsageError, match=said):

@@ -81,7 +81,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
     ):
         with pytest.raises(sp.UsageError, match="fingerprint"):
             other.load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="the state was saved with the seed"):
+    with pytest.raises(sp.UsageError, match="the state was saved with seed"):
         sp.Loader(dataset, seed=1).load_state_dict(state)
     with pytest.raises(ValueError, match="must have the keys fingerprint"):
         sp.Loader(dataset).load_state_dict({"epoch": 1})
@@ -111,9 +111,9 @@ def test_lanes_change_what_is_mixed_and_nothing_else(runs: sp.Dataset) -> None:
 def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     state = sp.Loader(runs, 4, lanes=3).state_dict()
     sp.Loader(runs, 4, lanes=3).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="use `lanes=3`, as when the state was saved, instead of 240"):
+    with pytest.raises(sp.UsageError, match="use `lanes=3` instead of 240, as when the state was saved"):
         sp.Loader(runs, 4).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="use `lanes=240`, as when the state was saved, instead of 15360"):
+    with pytest.raises(sp.UsageError, match="use `lanes=240` instead of 15360, as when the state was saved"):
         sp.Loader(runs, 4, lanes=15360).load_state_dict(sp.Loader(runs, 4).state_dict())
 
 
@@ -122,9 +122,9 @@ def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     [
         ({"lanes": 0}, "lanes: expected"),
         ({"lanes": 2.5}, "lanes"),
-        ({"lanes": 30, "shuffle": False}, "lanes can be used only with shuffle=True and without weights, found shuffle=False"),
-        ({"lanes": 30, "shuffle": "full"}, "lanes can be used only with shuffle=True and without weights, found shuffle='full'"),
-        ({"lanes": 30, "weights": np.ones(24)}, "lanes can be used only with shuffle=True and without weights, found weights"),
+        ({"lanes": 30, "shuffle": False}, "lanes=30 needs shuffle=True, but shuffle is False"),
+        ({"lanes": 30, "shuffle": "full"}, "lanes=30 needs shuffle=True, but shuffle is 'full'"),
+        ({"lanes": 30, "weights": np.ones(24)}, "lanes and weights cannot be combined"),
     ],
 )
 def test_lanes_that_would_do_nothing_are_refused(runs: sp.Dataset, options: dict[str, Any], said: str) -> None:

@@ -64,9 +64,9 @@ def test_patches_and_noise_leave_it_as_it_is(tmp_path: Path) -> None:
 def test_where_none_is_declared_is_said(tmp_path: Path) -> None:
     data = scenes(tmp_path, "int16", line="")
     floats: dict[str, Any] = {"dtype": "float32"}
-    with pytest.raises(sp.UsageError, match=r"no decoded array with three axes declares one\n.*GDAL_NODATA"):
+    with pytest.raises(sp.UsageError, match=r"no decoded array with three axes declares a no-data value\n.*GDAL_NODATA"):
         sp.Loader(data, no_data=0.0, **floats)
-    with pytest.raises(sp.UsageError, match=r"field `cube` declares none \(samples inspected: 8\)"):
+    with pytest.raises(sp.UsageError, match=r"field `cube` declares none in the 8 inspected samples"):
         sp.Loader(data, no_data={"cube": 0.0}, **floats)
     with pytest.raises(TypeError, match="no_data of cube: expected a number, found '0'"):
         sp.Loader(data, no_data={"cube": "0"}, **floats)  # type: ignore[dict-item]
@@ -76,5 +76,5 @@ def test_where_none_is_declared_is_said(tmp_path: Path) -> None:
 
 def test_integers_have_to_become_floats(tmp_path: Path) -> None:
     data = scenes(tmp_path, "int16")
-    with pytest.raises(sp.UsageError, match=r'whose no-data is replaced, must be float16, .*but is int16\n.*dtype'):
+    with pytest.raises(sp.UsageError, match=r'is int16, but must be float16, .* for no-data replacement\n.*dtype'):
         sp.Loader(data, no_data=0.0)

@@ -108,7 +108,7 @@ def test_splits_are_datasets_with_the_same_classes(tmp_path: Path) -> None:
     photos(tmp_path / "src" / "train")
     photos(tmp_path / "src" / "val", 6)
     Image.new("RGB", (9, 9)).save(tmp_path / "src" / "val" / "a" / "deep.png")
-    with pytest.warns(UserWarning, match=r"hint: pass `splits=True` to pack each folder into a separate dataset with the same classes \(`OUT/train`\)"):
+    with pytest.warns(UserWarning, match=r"hint: pass `splits=True` to pack each folder into a separate dataset \(such as `OUT/train`\), all with the same classes"):
         sp.pack(tmp_path / "src", tmp_path / "one")
     seen: list[dict[str, int]] = []
     report = sp.pack(tmp_path / "src", tmp_path / "out", splits=True, jpeg="keep", progress=seen.append)
@@ -164,7 +164,7 @@ def test_a_plan_and_its_listing(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="option `kind`"):
         sp.pack(source, tmp_path / "other", kind="cubes", **options)
     for wrong in ({"part": (1, 2)}, {"force": True}):
-        with pytest.raises(sp.UsageError, match="applies only to packing, not to a plan"):
+        with pytest.raises(sp.UsageError, match="this option is for `pack`, not for `plan`"):
             sp.plan(source, tmp_path / "out", 2, **wrong)  # type: ignore[arg-type]
 
 

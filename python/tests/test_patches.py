@@ -102,16 +102,16 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     kinds: list[dict[str, Any]] = [{}, {"patches_per_sample": 5}, {"patches": "grid"}, {"patches": "grid", "overlap": 2}]
     options = {name: value for name, value in OPTIONS.items() if name != "open_scenes"}
     loaders = [sp.Loader(scenes, 4, **options, **kind) for kind in kinds]
-    words = ["samples", "5 patches a sample", "grids of 16x12, overlap 0x0", "grids of 16x12, overlap 2x2"]
+    words = ["whole samples", "5 patches a sample", *(f"grid patches of size 16x12 with overlap {n}x{n}" for n in (0, 2))]
     for loader, own in zip(loaders, words, strict=True):
         for other, its in zip(loaders, words, strict=True):
             if loader is not other:
-                with pytest.raises(sp.UsageError, match=f"the state was saved by a loader that loads {its}, but this loader loads {own}"):
+                with pytest.raises(sp.UsageError, match=f"the state was saved while loading {its}, but this loader loads {own}"):
                     loader.load_state_dict(other.state_dict())
     assert "unit" not in loaders[0].state_dict()
-    with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
+    with pytest.raises(ValueError, match="the `unit` of the state is `nonsense`, but must be `samples`"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": "nonsense"})
-    with pytest.raises(ValueError, match="'unit' must be a string, found 7"):
+    with pytest.raises(ValueError, match="'unit' must be a string, but is 7"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": 7})
 
 
@@ -119,18 +119,18 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
         ({"patches": "all"}, "patches: expected 'random', 'grid', 'balanced' or class weights, found 'all'"),
-        ({"patches": "balanced"}, "patches drawn by class need more than one patch per sample"),
-        ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: the weight of class 1 must be finite and not negative, found -1"),
-        ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
-        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no mask of integers is loaded"),
+        ({"patches": "balanced"}, "drawing patches by class needs more than one patch per sample"),
+        ({"patches": {1: -1}, "patches_per_sample": 3}, "the weight of class 1 must be finite and not negative, but is -1"),
+        ({"patches": {}, "patches_per_sample": 3}, "drawing patches by class needs at least one class with a weight above 0"),
+        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "drawing patches by class needs an integer mask, but none is loaded"),
         ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 cannot be combined with patches=\"grid\""),
         ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
         ({"patches": "grid", "overlap": 12}, "the overlap of patches (12 × 12) must be smaller than a patch (16 × 12)"),
         ({"open_scenes": 3}, "open_scenes=3 needs more than one patch"),
         ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a patch size"),
-        ({"patches_per_sample": 3, "cube": "center8x8"}, "`center` cuts a single patch from each sample, but several patches are requested"),
-        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "a batch has 100 patches, but an epoch has only 24"),
+        ({"patches_per_sample": 3, "cube": "center8x8"}, "`center` cuts one patch from each sample, so it cannot be used with several patches per sample"),
+        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "a batch needs 100 patches, but an epoch has only 24"),
     ]:
         with pytest.raises(ValueError) as raised:
             sp.Loader(scenes, **({"cube": "patch16x12", "fields": ["cube", "mask"], "batch_size": 2} | options))  # type: ignore[arg-type]
@@ -177,13 +177,13 @@ def test_patches_show_the_classes_that_are_asked_for(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_said_when_the_loader_is_made(alike: sp.Dataset, tmp_path: Path) -> None:
     saved = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4, open_scenes=3).state_dict()
-    with pytest.raises(sp.UsageError, match="use `open_scenes=3`, as when the state was saved, instead of 16"):
+    with pytest.raises(sp.UsageError, match="use `open_scenes=3` instead of 16, as when the state was saved"):
         sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4).load_state_dict(saved)
     with sp.Writer(tmp_path / "scene", values="keep") as writer:
         for number in range(3):
             cube = np.zeros((24 + number, 40, 8), np.float32)
             writer.write({"cube": cube, "mask": np.zeros((24 + number, 40), np.uint8)}, key=f"{number}")
-    with pytest.raises(sp.UsageError, match=r"cannot cut field `mask`, which is not \[depth, height, width\] with or without channels\nhint: cut \[height, width\] and .* with `patch16x3`"):
+    with pytest.raises(sp.UsageError, match=r"cannot cut field `mask`: its arrays are neither \[depth, height, width\] nor .*\nhint: cut arrays of \[height, width\] or .* with `patch16x3`"):
         sp.Loader(sp.Dataset(tmp_path / "scene"), 4, cube="patch8x16x3", patches_per_sample=4)
 
 
@@ -326,6 +326,6 @@ def test_scenes_of_several_numbers_of_bands_are_told_apart(tmp_path: Path) -> No
     sp.pack(tmp_path / "src", tmp_path / "out", values="keep")
     dataset = sp.Dataset(tmp_path / "out")
     options: dict[str, Any] = {"cube": "patch8x8", "patches_per_sample": 4, "fields": ["cube"]}
-    with pytest.raises(sp.UsageError, match=r"scenes of field `cube` have different numbers of bands\nhint: choose `bands`"):
+    with pytest.raises(sp.UsageError, match=r"from field `cube`: its samples have different numbers of bands\nhint: select bands .* `bands`"):
         sp.Loader(dataset, 4, **options)
     assert next(iter(sp.Loader(dataset, 4, bands=slice(0, 4), **options)))["cube"].shape == (4, 8, 8, 4)

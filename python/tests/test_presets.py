@@ -93,14 +93,14 @@ def test_views_of_a_random_size_are_texts() -> None:
     assert view.random_crop(8, 9, interpolation="nearest") == "randcrop8,short=9,interpolation=nearest"
     with pytest.raises(ValueError, match="short_side: expected one length, or a lower and an upper bound"):
         view.random_crop(8, (1, 2, 3))
-    with pytest.raises(TypeError, match="short_side: expected whole numbers of pixels"):
+    with pytest.raises(TypeError, match="short_side: expected a whole number of pixels"):
         view.random_crop(8, 1.5)  # type: ignore[arg-type]
     assert sp.augment.mosaic() == "mosaic"
     mosaic = sp.augment.mosaic((0.5, 2), (0.1, 0), 10, (1, 2, 3, 4), 0.5, 0)
     assert mosaic == "mosaic(scale=0.5..2.0,translate=0.1:0.0,degrees=10.0,shear=1.0..2.0,shear_y=3.0..4.0,p=0.5,fill=0:0:0)"
-    with pytest.raises(sp.UsageError, match="probability of a mosaic: expected a number from 0 to 1, found 2"):
+    with pytest.raises(sp.UsageError, match="`p` in mosaic must be from 0 to 1, but is 2"):
         sp.augment.mosaic(p=2)
-    with pytest.raises(ValueError, match="translate: expected two fractions"):
+    with pytest.raises(ValueError, match="translate: expected one fraction, or two for width and height"):
         sp.augment.mosaic(translate=(1, 2, 3))
 
 
@@ -225,7 +225,7 @@ def test_what_cannot_be_mixed_is_refused(scenes: sp.Dataset, photos: Path) -> No
     options: dict[str, Any] = {"image": "resize64", "align": {"mask": sp.align.mask()}, "fields": ["image", "mask"]}
     with pytest.raises(sp.UsageError, match="mixup cannot blend the classes of the mask `mask`\nhint: use cutmix"):
         sp.Loader(scenes, 5, augment_batch=["mixup", "cutmix"], **options)
-    with pytest.raises(sp.UsageError, match="a mosaic shows four pictures, which have no common label"):
+    with pytest.raises(sp.UsageError, match="a mosaic shows four pictures, which have no common `label`"):
         sp.Loader(sp.Dataset(photos), 5, image="rrc32", fields=["image", "label"], augment_batch=["mosaic", "mixup"])
     # With mosaics alone, the label stays a number.
     with sp.Loader(sp.Dataset(photos), 5, image="rrc32", fields=["image", "label"], augment_batch="mosaic") as loader:

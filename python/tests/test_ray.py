@@ -97,7 +97,7 @@ def test_what_is_left_out_is_told_once(tmp_path: Path, workers: None) -> None:
     (source / "a/bad.jpg").write_bytes(b"\xff\xd8\xffnothing")
     with pytest.raises(ValueError, match="bad.jpg") as caught:
         shardpack.ray.pack(source, tmp_path / "out", parts=3)
-    assert re.fullmatch(r"in part \d/3; finished shards are kept, and the same call continues from them", caught.value.__notes__[0])
+    assert re.fullmatch(r"part \d/3 failed; finished shards are kept, so repeat the same call to continue", caught.value.__notes__[0])
     packed = shardpack.ray.pack(source, tmp_path / "out", parts=3, shard_size="4KiB", on_bad_input="skip")
     assert [file["key"] for file in packed["skipped"]] == ["a/bad.jpg"] and packed["samples"] == 12
     sp.pack(source, tmp_path / "whole", shard_size="4KiB", on_bad_input="skip")
@@ -209,7 +209,7 @@ def test_the_place_of_a_run_that_lives_is_not_taken(
     if fates[-1] == "held":
         with pytest.raises(BlockingIOError, match="s3://of-ray/train is being packed") as caught:
             shardpack.ray.pack(tmp_path, "s3://of-ray/train", parts=1)
-        assert caught.value.__notes__ == ["in part 1/1; finished shards are kept, and the same call continues from them"]
+        assert caught.value.__notes__ == ["part 1/1 failed; finished shards are kept, so repeat the same call to continue"]
     else:
         shardpack.ray.pack(tmp_path, "s3://of-ray/train", parts=1)
     assert log.read_text().split() == [str(taken) for taken in taken_over]

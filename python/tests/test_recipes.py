@@ -63,11 +63,11 @@ def test_names_are_written_by_functions() -> None:
     with pytest.raises(ValueError, match="scale: expected a lower and an upper bound"):
         sp.augment.random_erasing(scale=(0.1,))
     for shares in [(0.1,), "12"]:
-        with pytest.raises(ValueError, match="translate: expected two fractions, of the width and of the height"):
+        with pytest.raises(ValueError, match="translate: expected two fractions, for width and height"):
             sp.augment.random_affine(5, shares)
     with pytest.raises(ValueError, match="shear: expected a lower and an upper bound"):
         sp.augment.random_affine(5, shear=(1, 2, 3))
-    with pytest.raises(sp.UsageError, match="the translations of a random affine map must be fractions from 0 to 1"):
+    with pytest.raises(sp.UsageError, match="`translate` in random_affine must be from 0 to 1"):
         sp.augment.random_affine(5, (0.5, 1.5))
 
 
@@ -158,17 +158,17 @@ def test_a_resumed_loader_mixes_as_one_that_goes_on(photos: Path) -> None:
 def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
     dataset = sp.Dataset(photos)
     for options, said in [
-        ({"augment_batch": "mixup"}, "the pictures must be decoded and have a fixed size"),
+        ({"augment_batch": "mixup"}, "mixing a batch needs decoded pictures of a fixed size"),
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "`alpha` in mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup, cutmix or mosaic, with options"),
-        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no integer field `label` is loaded"),
+        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "mixing a batch needs an integer field `label`, but none is loaded"),
         ({"num_classes": 3}, "num_classes has an effect only with augment_batch"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.Loader(dataset, **options)
     with pytest.raises(sp.UsageError, match="the dataset has no class names"):
         sp.Loader(sp.Dataset(lossless), augment_batch="mixup", image="rrc24")
-    with pytest.raises(sp.UsageError, match="sample 52, `owl/002.jpg`: label: expected a class number below 2, found 2"):
+    with pytest.raises(sp.UsageError, match="sample 52, `owl/002.jpg`: the label is 2, but must be a class number below 2"):
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))
 
 

@@ -51,9 +51,9 @@ def test_packing_counts_pictures_of_16_bits(deep: Path, tmp_path: Path) -> None:
     run = [*command(), "pack", str(deep), str(tmp_path / "out"), "--json"]
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.returncode == 0 and json.loads(done.stdout)["pictures_over_8_bits"] == 3
-    told = [line for line in done.stderr.splitlines() if "8 bits per sample" in line]
-    assert "3 pictures have more than 8 bits per sample" in told[0] and "decoded to 8 bits (first: `0.png`)" in told[0]
-    with pytest.warns(UserWarning, match="3 pictures have more than 8 bits per sample.*\nhint: .*kind=\"cubes\""):
+    told = [line for line in done.stderr.splitlines() if "8 bits per channel" in line]
+    assert "3 pictures have more than 8 bits per channel" in told[0] and "decoded to 8 bits (first: `0.png`)" in told[0]
+    with pytest.warns(UserWarning, match="3 pictures have more than 8 bits per channel.*\nhint: .*kind=\"cubes\""):
         assert sp.pack(deep, tmp_path / "again")["pictures_over_8_bits"] == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -72,7 +72,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         dataset[:]
         assert dataset.raw(number, "image") == (deep / "1.png").read_bytes()
     (text,) = told(found)
-    assert "field `image`: pictures with more than 8 bits per sample are decoded to 8 bits\nhint" in text
+    assert "field `image`: pictures with more than 8 bits per channel are decoded to 8 bits\nhint" in text
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         loader = sp.Loader(dataset, 2, image="center8", epoch=1)
@@ -88,14 +88,14 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
 
 
 def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="^1 picture has more than 8 bits per sample.*\nhint") as found, sp.Writer(tmp_path / "out") as writer:
+    with pytest.warns(UserWarning, match="^1 picture has more than 8 bits per channel.*\nhint") as found, sp.Writer(tmp_path / "out") as writer:
         writer.write({"left": deep_png(3), "right": png(np.zeros((4, 4), np.uint8))})
     told(list(found))
     assert writer.report is not None and writer.report["pictures_over_8_bits"] == 1
 
 
 def test_a_writer_counts_pictures_with_alpha(tmp_path: Path) -> None:
-    text = "^1 picture has an alpha channel or other extra band: the file is stored unchanged, but loaders drop the band$"
+    text = "^1 picture has an alpha channel or another extra band: the file is stored unchanged, but loaders drop it$"
     with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "out") as writer:
         writer.write({"left": png(np.zeros((4, 4, 4), np.uint8)), "right": png(np.zeros((4, 4, 3), np.uint8))})
     told(list(found))
@@ -142,7 +142,7 @@ def floats() -> np.ndarray[Any, Any]:
 def test_floats_that_are_rounded_are_told(tmp_path: Path) -> None:
     (tmp_path / "cubes").mkdir()
     np.save(tmp_path / "cubes" / "a.npy", floats())
-    text = r'field `cube`: [\d,]+ of 1,024 values were rounded to float16: largest error 3\.\d+ \(sample `a.*`\)\nhint: pass values="keep"'
+    text = r'field `cube`: [\d,]+ of 1,024 values were rounded to float16, by up to 3\.\d+ \(sample `a.*`\)\nhint: pass values="keep"'
     with pytest.warns(UserWarning, match=text) as found:
         report = sp.pack(tmp_path / "cubes", tmp_path / "packed")
     told(list(found))
@@ -238,7 +238,7 @@ def test_a_mask_is_not_stored_as_a_picture_unawares(tmp_path: Path, field: str) 
     palette.save(file)
     with sp.Writer(tmp_path / "out") as writer:
         for value in (file, file.read_bytes(), bytearray(file.read_bytes()), Image.open(file)):
-            with pytest.raises(sp.UsageError, match=f"field '{field}': expected a mask as an array, found .*\nhint: pass the class numbers, np.asarray"):
+            with pytest.raises(sp.UsageError, match=f"field '{field}': expected a mask as an array, found .*\nhint: pass the class numbers as an array, np.asarray"):
                 writer.write({field: value})
         writer.write({field: np.asarray(Image.open(file))})
     assert np.array_equal(sp.Dataset(tmp_path / "out")[0][field], mask)

@@ -184,7 +184,7 @@ def test_a_loader_is_no_dataset_of_a_data_loader(dataset: sp.Dataset) -> None:
 
 def test_a_torch_subset_meets_a_hint(dataset: sp.Dataset) -> None:
     first, _ = torch.utils.data.random_split(dataset, [40, 8])
-    with pytest.raises(TypeError, match=r"found Subset\nhint: .*split\.dataset\.subset\(split\.indices\)"):
+    with pytest.raises(TypeError, match=r"found Subset\nhint: .*part\.dataset\.subset\(part\.indices\)"):
         sp.Loader(first)
     assert len(dataset.subset(first.indices)) == 40
 

@@ -159,7 +159,7 @@ def test_a_function_without_a_name_travels_by_cloudpickle(photos: Path) -> None:
 
 def test_a_program_that_wants_sigpipe_hears_of_a_worker_that_is_gone(photos: Path, program: list[str]) -> None:
     done = subprocess.run([*program, str(photos), "gone"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stdout == "a worker process was killed by SIGKILL\n", done.stderr
+    assert done.returncode == 0 and done.stdout == "a worker process was killed by SIGKILL while it transformed a sample\n", done.stderr
 
 
 def test_functions_of_a_program_without_a_file_need_cloudpickle(photos: Path) -> None:
@@ -178,10 +178,10 @@ with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "lab
 """
     pytest.importorskip("cloudpickle")
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
-    assert "the program that defines it is not a file\nhint: define the function" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
+    assert "it is not defined in a file, so worker processes cannot import it\nhint: define the function" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
     # Python cannot run a program from stdin again in another process.
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
-    assert "RuntimeError: transform_workers: cannot start processes, because the program <stdin> is not a file" in done.stderr
+    assert "RuntimeError: transform_workers: worker processes import the program from its file, but there is no file <stdin>" in done.stderr
 
 
 def test_a_loader_with_workers_can_be_copied_and_resumed(photos: Path) -> None:
@@ -289,6 +289,6 @@ def test_a_worker_of_a_dataloader_starts_none(photos: Path) -> None:
     from torch.utils.data import DataLoader
 
     inner = shardpack.torch.IterableDataset(sp.Loader(sp.Dataset(photos), transform=noise, transform_workers=2, **OPTIONS))
-    with pytest.raises(RuntimeError, match=r"transform_workers=2 does not work in workers of a DataLoader"):
+    with pytest.raises(RuntimeError, match=r"transform_workers=2 cannot be used in DataLoader workers"):
         list(DataLoader(inner, batch_size=None, num_workers=1))
     assert len(list(DataLoader(inner, batch_size=None))) == 9

@@ -128,15 +128,15 @@ def test_the_recipe_of_nnunet_is_drawn_by_key(volumes: Path) -> None:
 
 
 def test_volumes_alone_are_moved_across_planes(volumes: Path, cubes: Path, photos: Path) -> None:
-    with pytest.raises(sp.UsageError, match="`random_affine_3d` needs volumes cut into boxes, but field `.*` has none"):
+    with pytest.raises(sp.UsageError, match="`random_affine_3d` applies only to volumes, but field `.*` is not one"):
         sp.Loader(sp.Dataset(cubes), 2, augment=sp.augment.random_affine_3d(10))
-    with pytest.raises(sp.UsageError, match="`random_low_resolution` needs volumes cut into boxes, but field `cube` has none"):
+    with pytest.raises(sp.UsageError, match="`random_low_resolution` applies only to volumes, but field `cube` is not one"):
         sp.Loader(sp.Dataset(cubes), 2, fields=["cube"], dtype="float32", augment=sp.augment.random_low_resolution())
     with pytest.raises(sp.UsageError, match="`random_affine_3d` applies only to volumes"):
         sp.Loader(sp.Dataset(photos), 2, image="rrc32", fields=["image"], augment=sp.augment.random_affine_3d(10))
     with pytest.raises(sp.UsageError, match="`mask_fill`"):
         rows(volumes, augment=sp.augment.random_affine_3d(10, mask_fill=300))
-    with pytest.raises(ValueError, match="three ranges need isotropic=False"):
+    with pytest.raises(ValueError, match="a range for each axis needs isotropic=False"):
         sp.augment.random_affine_3d(scale=((1, 2), (1, 2), (1, 2)))
     with pytest.raises(ValueError, match="translate: expected one fraction, or three"):
         sp.augment.random_affine_3d(translate=(0.1, 0.1))

@@ -214,7 +214,7 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
         assert np.array_equal(dataset[0][name], expected), name
     with sp.Writer(tmp_path / "schema", {"left": "image", "right": "image"}) as writer:
         writer.write({"left": rgb, "right": Image.fromarray(rgb)})
-        with pytest.raises(TypeError, match=r"field 'left': expected a picture of mode L, RGB.* found RGBA\nhint: pass picture.convert"):
+        with pytest.raises(TypeError, match=r"field 'left': a PIL image of mode RGBA cannot be stored .*L, RGB, .*\nhint: pass picture.convert"):
             writer.write({"left": Image.new("RGBA", (3, 4)), "right": rgb})
         with pytest.raises(sp.UsageError, match=r"field `left`: expected a complete JPEG.*found an array of uint8 with shape \[20, 30, 4\]"):
             writer.write({"left": np.zeros((20, 30, 4), np.uint8), "right": rgb})
@@ -248,7 +248,7 @@ def test_bytes_that_are_no_picture_are_refused_in_a_field_of_pictures(tmp_path: 
                 with pytest.raises(sp.UsageError) as caught:
                     writer.write({field: value})
                 assert f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found 5 bytes that begin with: 68 65 6c 6c 6f\nhint: " in str(caught.value)
-        with pytest.raises(sp.UsageError, match="found 0 bytes that begin with: nothing"):
+        with pytest.raises(sp.UsageError, match="picture, found no bytes"):
             writer.write({"image": b""})
         # The Rust extension refuses these formats with a message that names them.
         for value, name in (
@@ -277,9 +277,9 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("label", "c", sp.UsageError, "there is no class `c`"),
             ("label", None, sp.UsageError, "found no value\nhint: "),
             ("cube", np.ones((2, 2, 3)), sp.UsageError, "expected an array of float32, found an array of float64"),
-            ("cube", np.ones((2, 2), np.float32), sp.UsageError, "expected an array of float32 with 3 axes, as in the first sample, found an array of float32 with shape [2, 2]"),
+            ("cube", np.ones((2, 2), np.float32), sp.UsageError, "expected an array of float32 with 3 axes (as in the first sample), found an array of float32 with shape [2, 2]"),
             ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'the value 1000000 at [0, 0, 1] is outside float16\'s range of ±65504 (the finite values of the array range from 0.5 to 1000000)\nhint: use `values="fixed", max_error=E`'),
-            ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
+            ("cube", np.ones((2, 2, 3), complex), TypeError, "an array of type complex128 cannot be stored"),
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
             ("image", tmp_path, sp.UsageError, f"field 'image': not a regular file: {tmp_path}"),
             ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pass pathlib.Path('a.jpg')"),
@@ -297,7 +297,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             writer.write(good, key="first")
         with pytest.raises(sp.UsageError, match="relative path"):
             writer.write(good, key="/root")
-        with pytest.raises(TypeError, match="key: expected str, found int"):
+        with pytest.raises(TypeError, match="key: expected a string, found .* \\(int\\)"):
             writer.write({**good, "__key__": 5})
         writer.write({"label": "a", "__key__": "second", "cube": np.zeros((1, 1, 1), np.float32)})
     assert [sp.Dataset(tmp_path / "out").by_key(key)["label"] for key in ("first", "second")] == [1, 0]
@@ -312,7 +312,7 @@ def test_documents_are_strict_json(tmp_path: Path) -> None:
             writer.write({"meta": {"a": "\ud800"}}, key="no text")
         with pytest.raises(sp.UsageError, match="sample `00000003`: field `meta`"):
             writer.write({"meta": {"a": float("nan")}})
-        with pytest.raises(TypeError, match="cannot hold set"):
+        with pytest.raises(TypeError, match="which cannot contain a Python object of type set"):
             writer.write({"meta": {"a": {1}}})
     dataset = sp.Dataset(tmp_path / "out")
     assert [dataset.by_key(f"{i:08}")["meta"] for i in range(3)] == ["a word", [1, [0, 1, 2], None], 2.5]

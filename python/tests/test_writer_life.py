@@ -22,7 +22,7 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
     assert not out.exists()
     with pytest.raises(ValueError, match="the writer is closed"):
         writer.write({"i": 1})
-    with pytest.raises(sp.UsageError, match="no sample was added"), sp.Writer(out):
+    with pytest.raises(sp.UsageError, match="no samples were added"), sp.Writer(out):
         pass
     assert not out.exists()
     with sp.Writer(out) as writer:

@@ -32,8 +32,8 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
         None => match dataset.schema().stored().next() {
             Some(field) => &field.name,
             None => {
-                let hint = Hint::new("choose a scalar field with ").and([Setting::named("field")]);
-                bail!(Hinted::new("the dataset has no stored field", hint))
+                let hint = Hint::new("choose one of them with ").and([Setting::named("field")]);
+                bail!(Hinted::new("the dataset has only scalar fields, and `cat` shows none of them by default", hint))
             }
         },
     };
@@ -54,8 +54,10 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
             let binary = matches!(field.kind, FieldKind::Image | FieldKind::Array | FieldKind::Bytes)
                 || content.is_hidden_text();
             if binary && asked.is_none() && io::stdout().is_terminal() {
-                let hint = Hint::new("choose a file with ").and([Setting::named("output")]);
-                let hint = hint.then(" (`-` writes to the terminal), or redirect stdout");
+                let hint = Hint::new("redirect stdout, or write to a file with ")
+                    .and([Setting::any("output", "FILE")])
+                    .then(" or to the terminal with ")
+                    .and([Setting::any("output", "-")]);
                 bail!(Hinted::new(format!("the field `{name}` is binary and cannot be shown in a terminal"), hint));
             }
             let mut out = BufWriter::new(io::stdout().lock());
@@ -70,7 +72,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
 fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
-        Ok(there) if there.is_file() => bail!("`{}` already exists and is not overwritten", path.display()),
+        Ok(there) if there.is_file() => bail!("`{}` already exists and will not be overwritten", path.display()),
         Ok(_) => {
             let mut file = File::options().write(true).open(path).with_context(failed)?;
             return content.write_to(&mut file).with_context(failed);
@@ -83,7 +85,7 @@ fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     });
     match written.with_context(failed)? {
         Placed::New | Placed::AlreadyThere => Ok(()),
-        Placed::Occupied => bail!("`{}` already exists and is not overwritten", path.display()),
+        Placed::Occupied => bail!("`{}` already exists and will not be overwritten", path.display()),
     }
 }
 
@@ -98,7 +100,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
         (None, Ok(index)) if index < dataset.len() => Ok(index),
         (None, Ok(index)) => {
             let samples = units::plural(dataset.len(), "sample");
-            bail!("there is no sample {index}: the dataset has {samples}")
+            bail!("there is no sample {index}: the dataset has {samples}, numbered from 0")
         }
         (None, Err(_)) => bail!(Hinted::new(
             format!("`{}` is neither the key of a sample nor an index below {}", show::plain(sample), dataset.len()),
@@ -142,7 +144,7 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
             Ok(index)
         }
         ([], _) => {
-            let what = format!("`{}` is not among the readable keys", show::plain(sample));
+            let what = format!("found no sample `{}`, but not all keys could be read", show::plain(sample));
             Err(error.context(what))
         }
         _ => Err(error.context(format!("`{}` is the key of {} samples", show::plain(sample), found.len()))),

@@ -15,9 +15,8 @@ use std::io::{self, BufWriter, Write};
 pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &read_limits(crate::MAX_RECORD_BYTES), args.generation, &args.from)?;
     let pattern = args.keys.as_deref().map(Pattern::new).transpose().map_err(crate::Error::other);
-    let pattern = pattern.with_context(|| {
-        format!("--keys: expected a pattern with *, ? and [a-z], found `{}`", args.keys.as_deref().unwrap_or_default())
-    })?;
+    let pattern = pattern
+        .with_context(|| format!("`--keys`: `{}` is not a valid pattern", args.keys.as_deref().unwrap_or_default()))?;
     let conditions: Vec<Condition> =
         args.r#where.iter().map(|text| Condition::parse(text, &dataset)).collect::<Result<_, _>>()?;
     let columns: Vec<IndexColumn> = args

@@ -91,7 +91,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Cache(args) => cache::run(&args),
         Command::Report(args) => report::run(&args),
     }));
-    match outcome.unwrap_or_else(|panic| Err(shardpack_format::Error::panicked("command", &*panic).into())) {
+    match outcome.unwrap_or_else(|panic| Err(shardpack_format::Error::panicked("the command", &*panic).into())) {
         Ok(ExitStatus::Fine) => 0,
         Ok(ExitStatus::Problem) => 1,
         Ok(ExitStatus::Interrupted) => u8::try_from(interrupt::EXIT_CODE).unwrap_or(1),

@@ -8,10 +8,11 @@ use std::path::Path;
 pub(crate) const COPY: &str = "copy the data to this machine first, or mount the store";
 /// Hint for commands that add to or remove from a dataset at a URL.
 pub(crate) const COPY_AND_SEND: &str = "copy the dataset to this machine, change the copy, and upload the new files, \
-     `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
+     `manifest.json` last, as described in docs/stores.md, \"Changing a dataset in a store\"";
 /// Hint for compacting a dataset at a URL.
-pub(crate) const COPY_AND_DELETE: &str = "copy the dataset to this machine, compact the copy, and delete from the \
-     store the files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
+pub(crate) const COPY_AND_DELETE: &str = "copy the dataset to this machine, compact the copy, and then delete all \
+     files from the store that are no longer in the copy, starting with the manifests (docs/stores.md, \"Changing a \
+     dataset in a store\")";
 
 /// Fails if `path` is a URL. `what` names the command, and `hint` says what to do instead.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {

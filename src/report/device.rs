@@ -60,7 +60,7 @@ pub(super) fn found(asked: Option<DeviceName>) -> crate::Result<Option<Arc<dyn D
             Ok(Some(Arc::new(Cuda { name, stage: Arc::new(stage) })))
         }
         Err(GpuError::NoDriver | GpuError::NoDevice { .. }) if asked.is_none() => Ok(None),
-        Err(error) => Err(crate::Error::other(error).context(format!("cannot decode on `--device cuda:{number}`"))),
+        Err(error) => Err(crate::Error::other(error).context(format!("cannot decode on cuda:{number}"))),
     }
 }
 
@@ -111,7 +111,7 @@ fn rate(loader: &mut Loader) -> crate::Result<f64> {
             here += batch?.len() as u64;
         }
         if here == 0 {
-            bail!("the epoch had no batches");
+            bail!("cannot measure the decoding rate: the loader delivered no batches");
         }
         if epoch == 0 {
             start = Instant::now();

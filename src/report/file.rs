@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
     let context = || format!("cannot read the candidates in `{}`", path.display());
     let bytes = std::fs::metadata(path).with_context(context)?.len();
     if bytes > MAX_BYTES {
-        bail!("the file of candidates `{}` has {bytes} bytes, but at most {MAX_BYTES} are allowed", path.display());
+        bail!("the candidate file `{}` is {bytes} bytes long, but the limit is {MAX_BYTES}", path.display());
     }
     parse(&std::fs::read_to_string(path).with_context(context)?).with_context(context)
 }
@@ -73,9 +73,9 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             "name" => name = Some(given.to_string()),
             known if StorageOptions::option(known).is_some() => own.push((option, given)),
             _ => bail!(Hinted::new(
-                format!("candidate {number}: `{}` is not a storage option of `pack`", key.escape_debug()),
+                format!("candidate {number}: `{}` is not an option of a candidate", key.escape_debug()),
                 format!(
-                    "use one of the storage options: {}",
+                    "use one of these options: {}",
                     StorageOptions::OPTIONS.iter().map(|option| option.about.name).collect::<Vec<_>>().join(", ")
                 )
             )),
@@ -111,7 +111,7 @@ mod tests {
             ("", "no [[candidate]]"),
             ("[[candidates]]\njpeg = 1", "found `candidates`"),
             ("candidate = 3", "no [[candidate]]"),
-            ("[[candidate]]\nout = \"x\"", "`out` is not a storage option"),
+            ("[[candidate]]\nout = \"x\"", "`out` is not an option of a candidate"),
             ("[[candidate]]\nquality = [1]", "found array"),
             ("[[candidate]]\nname = \"a\"\n[[candidate]]\nname = \"a\"", "the name `a` occurs twice"),
             ("[[candidate]\n", "TOML parse error"),

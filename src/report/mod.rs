@@ -13,7 +13,7 @@ pub(crate) use page_file::{check, write};
 
 use crate::{MAX_RECORD_BYTES, place, read_limits, sniff};
 use arguments::{argument, dashed, quoted};
-use shardpack_format::{MANIFEST_NAME, Note, Setting, Voice};
+use shardpack_format::{Hint, MANIFEST_NAME, Note, Setting, Voice};
 use shardpack_pack::options::{ReportArguments, reading};
 use shardpack_pack::report::{self, CandidateRecipe, DecodingDevice, Hooks, ReportOptions};
 use shardpack_pack::{Context, bail};
@@ -124,17 +124,32 @@ fn is_dataset(path: &Path) -> bool {
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
+/// Returns the first given option that applies only to source files.
+fn option_of_sources(args: &ReportArguments) -> &'static str {
+    let candidates = args.candidates.is_some().then_some("candidates");
+    let metric = (!args.metric.is_empty()).then_some("metric");
+    let given = candidates.or(args.option_on_pictures()).or(args.option_on_cubes()).or(metric);
+    let reading = || {
+        let mut names = ReportArguments::about().map(|about| about.name);
+        names.find(|name| args.reading.iter().any(|(option, _)| option.as_str() == *name))
+    };
+    given.or_else(reading).unwrap_or("source")
+}
+
 fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     let source = &asked.src;
-    let of_sources =
-        args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
+    let has_ladders = args.option_on_pictures().or(args.option_on_cubes()).is_some();
+    let of_sources = args.candidates.is_some() || has_ladders || !args.metric.is_empty();
     if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
-        bail!("`{source}` is a dataset, but options for candidates, metrics and reading apply only to source files");
+        let said = format!("applies only to source files, but `{source}` is a dataset");
+        bail!(ArgumentError::of(option_of_sources(args), said));
     }
     if args.source.is_none() && asked.device.is_some() {
-        let said = format!("has no effect, because the dataset `{source}` is decoded only if `source` is given");
-        bail!(ArgumentError::of("device", said).with_hint("run `shardpack bench` to measure a device"));
+        let said = format!("has no effect without the source files of the dataset `{source}`");
+        let hint = Hint::new("pass ").and([Setting::named("source")]);
+        let hint = hint.then(" to compare with the source files, or run `shardpack bench` to measure a device");
+        bail!(ArgumentError::of("device", said).with_hint(hint));
     }
     let dataset = open(asked.path)?;
     let Some(sources) = &args.source else {
@@ -160,7 +175,7 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
         let (src, source) = (&asked.src, source.display());
         bail!(ArgumentError::of(
             "source",
-            format!("`{source}` can be compared only with a dataset, but `{src}` is not one")
+            format!("`{src}` is not a dataset, so it cannot be compared with the source files in `{source}`")
         ));
     }
     // Read the candidate file first: an error in it should be reported before the sources are listed.
@@ -263,17 +278,15 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
 
 /// Fails for options that have no effect on sources of this kind.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
-    match kind {
-        SourceKind::Images
-            if args.is_on_cubes() || ["variable", "spatial"].iter().any(|name| is_given(&args.reading, name)) =>
-        {
-            bail!("the source has pictures, but the options for errors, codecs and variables apply only to cubes")
+    let (option, text) = match kind {
+        SourceKind::Images => {
+            let reading = || ["variable", "spatial"].into_iter().find(|name| is_given(&args.reading, name));
+            let option = args.option_on_cubes().or_else(reading);
+            (option, "applies only to cubes, but the source has pictures")
         }
-        SourceKind::Cubes if args.is_on_pictures() => {
-            bail!("the source has cubes, but the options for quality and sizes apply only to pictures")
-        }
-        _ => Ok(()),
-    }
+        SourceKind::Cubes => (args.option_on_pictures(), "applies only to pictures, but the source has cubes"),
+    };
+    option.map_or(Ok(()), |option| Err(ArgumentError::of(option, text).into()))
 }
 
 fn text_of(path: &Path, what: &str) -> crate::Result<String> {

@@ -77,7 +77,7 @@ fn a_subset_takes_one_line() {
     assert_eq!(batches.iter().map(|batch| batch.indices()).collect::<Vec<_>>(), [[1, 3, 5]]);
     let order = shardpack::order::Order::of(&dataset, 0);
     let both = options().subset([1]).sampling(std::sync::Arc::new(order)).open().unwrap_err();
-    assert!(both.to_string().contains("a subset cannot be combined with a sampling"), "{both}");
+    assert!(both.to_string().contains("`subset` and `sampling` cannot be combined"), "{both}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn errors_name_the_type_of_a_field() {
     let wrong = said_of(batch.slice::<f32>("label").map(drop));
     assert_eq!(wrong, "field `label` has elements of type int64, not float32");
     let axes = said_of(batch.array::<i64, ndarray::Ix2>("label").map(drop));
-    assert_eq!(axes, "field `label` cannot be viewed with 2 axes: its shape is [7]");
+    assert_eq!(axes, "field `label` has the shape [7], but an array with 2 axes was requested");
     let none = said_of(batch.slice::<i64>("labels").map(drop));
     assert!(none.starts_with("there is no field `labels`: the fields of the batch are `"), "{none}");
     let image = batch.field("image").unwrap();

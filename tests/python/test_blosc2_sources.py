@@ -179,7 +179,7 @@ class Blosc2Sources(CommandTest):
         )
         case(
             "complex.b2nd",
-            "Blosc2 elements: complex numbers",
+            "complex numbers", "not supported in Blosc2 files",
             write_file=lambda path: write(path, array.astype("c8")),
         )
         case(

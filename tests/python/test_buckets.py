@@ -198,7 +198,7 @@ class Buckets(CommandTest):
 
     def test_a_missing_source_is_named(self):
         for url, words in (
-            (f"s3://{self.bucket}/nothing", "expected a folder with objects, found no objects with this prefix"),
+            (f"s3://{self.bucket}/nothing", "the store has no objects with this prefix"),
             (f"s3://no-{self.bucket}/photos", "there is no such bucket or container"),
         ):
             refused = self.expect(2, "pack", url, self.tmp / "out")

@@ -54,7 +54,7 @@ class LsTest(CommandTest):
             (["--where", "height=tall"], "expected a number for `height`"),
             (["--where", "class=class 9"], "--where: the dataset has no class `class 9`\nhint: run `shardpack inspect --json` to list the classes"),
             (["--where", "class=Lass 1"], "hint: did you mean `class 1`?"),
-            (["--keys", "[a"], "--keys: expected a pattern"),
+            (["--keys", "[a"], "`--keys`: `[a` is not a valid pattern"),
         ]:
             self.assertIn(said, self.expect(2, "ls", self.data, *args).err)
 

@@ -104,7 +104,7 @@ class Masks(CommandTest):
         stopped = self.expect(2, "pack", *where)
         self.assertIn("`a/00.jpg`: there is no mask `a/00.*`", stopped.err)
         self.assertIn("01.png` has 90 × 60 pixels, but the upright picture has 60 × 90", stopped.err)
-        self.assertIn("02.png`: a label mask must be a grey or palette PNG, but this PNG is Rgb", stopped.err)
+        self.assertIn("02.png`: a label mask must be a grey or palette PNG, but this one has the colour type Rgb", stopped.err)
         self.assertFalse((self.tmp / "out").exists())
         skipped = self.expect(1, "pack", *where, "--on-bad-input", "skip", "--json").json()
         self.assertEqual((skipped["samples"], len(skipped["skipped"])), (2, 4))
@@ -119,9 +119,9 @@ class Masks(CommandTest):
         refused = self.expect(
             2, "pack", self.tmp / "images", self.tmp / "other", "--masks", self.tmp / "labels", "--values", "f16"
         )
-        self.assertIn("options for values and variables apply only to cubes", refused.err)
+        self.assertIn("--values: applies only to cubes, but the source has pictures", refused.err)
         refused = self.expect(2, "pack", self.tmp / "images", self.tmp / "other", "--codec", "zstd")
-        self.assertIn("options for values, codecs and variables apply only to cubes", refused.err)
+        self.assertIn("--codec: applies only to cubes, but the source has pictures", refused.err)
 
     def test_added_pictures_get_their_masks(self):
         masks = self.source()

@@ -139,7 +139,7 @@ class Pictures(CommandTest):
         ]
         self.assertEqual(fields[0], fields[1] | {"species"})
         missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
-        self.assertIn("the table has no label column `kind`, only `species`, `site`", missing.err)
+        self.assertIn("the table has no column `kind` for the labels; its columns are `species`, `site`", missing.err)
         # `add` uses the label column of the dataset, whether it was guessed or named.
         for number in range(2):
             (self.tmp / "more").mkdir(exist_ok=True)

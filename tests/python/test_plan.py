@@ -37,7 +37,7 @@ class Plan(CommandTest):
         self.assertRegex(told, r"listing .*for each part, or once for all parts with --listing FILE")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
-            self.assertIn(f"{option[0]}: applies only to packing, not to a plan", refused.err)
+            self.assertIn(f"{option[0]}: this option is for `pack`, not for `plan`", refused.err)
         self.expect(2, "plan", source, self.tmp / "out", "--parts", "0")
 
     def test_parts_with_a_listing_have_the_bytes_of_one_run_without(self):
@@ -62,14 +62,14 @@ class Plan(CommandTest):
         first = sorted(path for path in source.rglob("*.jpg") if path.name != "added.jpg")[0]
         first.write_bytes(jpeg(98))
         changed = self.expect(2, "pack", source, self.tmp / "out2", "--listing", listing)
-        self.assertIn(f"{first.name}` has changed since it was listed (before: ", changed.err)
+        self.assertIn(f"{first.name}` has changed since it was listed: ", changed.err)
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
         # `pack` refuses a listing for other options or another source, and a damaged or missing listing. `plan` must
         # not overwrite a file that is not a listing.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
-        self.assertIn("the option `class_folders` was null for the listing, but is false now\nhint: use the same options as for `shardpack plan`", other.err)
+        self.assertIn("the option `class_folders` was not set for the listing, but is false now\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")
         self.assertIn("this is a listing of ", self.expect(2, "pack", self.tmp / "copy", self.tmp / "out5", "--listing", listing).err)
         text = listing.read_bytes()

@@ -119,14 +119,14 @@ class Pictures(ReportTest):
         undecided["verdict"]["chosen"] = None
         (self.tmp / "undecided.json").write_text(json.dumps(undecided))
         refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", self.tmp / "undecided.json")
-        self.assertIn("recommends no candidate", refused.err)
+        self.assertIn("does not recommend a candidate", refused.err)
         twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
         self.assertIn("--quality", twice.err)
         # A recipe may contain only options. A positional argument could make `pack` use another source or output.
         evil = json.loads(found.out)
         evil["candidates"][0]["arguments"] = ["/etc"]
         data.write_text(json.dumps(evil))
-        self.assertIn("`/etc` in candidate 1", self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#1").err)
+        self.assertIn("contains `/etc`, which is not a `pack` option", self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#1").err)
 
     def test_conditions_choose(self):
         source = pictures(self.tmp / "in", 6)
@@ -226,7 +226,7 @@ class Pictures(ReportTest):
 
     def test_options_of_the_other_kind_are_refused(self):
         source = pictures(self.tmp / "in", 3)
-        self.assertIn("apply only to cubes", self.expect(2, "report", source, "--max-error", "0.1", "-o", self.tmp / "a.html").err)
+        self.assertIn("--max-error: applies only to cubes", self.expect(2, "report", source, "--max-error", "0.1", "-o", self.tmp / "a.html").err)
 
     def test_an_interrupted_run_reports_what_it_has(self):
         source = self.tmp / "in"
@@ -375,7 +375,7 @@ class Datasets(ReportTest):
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])
         self.assertIn("the dataset has no sample with the key of this source", later["unreadable"][0]["reason"])
         self.assertTrue(any("the source has 13 samples, but the dataset has 12" in note for note in later["notes"]))
-        self.assertIn("can be compared only with a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
+        self.assertIn("is not a dataset, so it cannot be compared with the source files in", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)
         self.assertIn("contains cubes, but the dataset contains pictures", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
 

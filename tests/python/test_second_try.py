@@ -31,7 +31,7 @@ class SecondTry(CommandTest):
         source = pictures(self.tmp / "src", 30)
         self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
         refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
-        self.assertIn("contains an unfinished dataset with a different option `jpeg`: \"tile\" before, \"keep\" now", refused.err)
+        self.assertIn("contains an unfinished dataset with a different setting of `jpeg`: \"tile\" before, \"keep\" now", refused.err)
         self.assertIn("hint: repeat the command with the same options and unchanged sources to continue, or add `--force` to start over", refused.err)
 
     def test_changed_cubes_are_reported_in_one_line(self):
@@ -40,11 +40,11 @@ class SecondTry(CommandTest):
         first = sorted(source.rglob("*.npy"))[0]
         np.save(first, np.arange(60 * 50 * 9, dtype=np.int16).reshape(60, 50, 9))
         refused = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("already contains a dataset of 3 samples, packed from files with other names, sizes, labels or contents\n", refused.err)
+        self.assertIn("already contains a dataset of 3 samples, packed from files with different names, sizes, labels or contents\n", refused.err)
         self.assertIn("hint: use `--force` to replace it", refused.err)
         self.assertLess(len(refused.err), 400)
         other = self.expect(2, "pack", source, self.tmp / "out", "--values", "keep")
-        self.assertIn("packed with a different option `values`: \"auto\" before, \"keep\" now", other.err)
+        self.assertIn("packed with a different setting of `values`: \"auto\" before, \"keep\" now", other.err)
 
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
@@ -77,7 +77,7 @@ class SecondTry(CommandTest):
         self.assertIn("contains 3 samples in 1 shard", merged.out)
         self.assertIn("nothing was left to merge", merged.out)
         other = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
-        text = "` already contains a dataset of 3 samples, packed with a different option `jpeg`: \"tile\" before, \"keep\" now"
+        text = "` already contains a dataset of 3 samples, packed with a different setting of `jpeg`: \"tile\" before, \"keep\" now"
         self.assertIn(text, other.err)
         (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
         more = self.expect(2, "pack", source, self.tmp / "out")
@@ -103,7 +103,7 @@ class SecondTry(CommandTest):
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
         self.assertIn("note: the dataset has only 1 shard, so some of the 2 parts would be empty\nhint: choose a smaller `--shard-size`", part.err)
         early = self.expect(2, "merge", self.tmp / "out")
-        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1 shard)\nhint: pack these parts again (--array=2), then merge", early.err)
+        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1 shard)\nhint: pack part 2 again, then merge", early.err)
         self.ok("pack", source, self.tmp / "out", "--part", "2/2")
         self.ok("merge", self.tmp / "out")
 

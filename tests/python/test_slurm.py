@@ -61,7 +61,7 @@ class SlurmTest(CommandTest):
         self.assertEqual((found["outcome"], found["parts"], found["array"]), ("unfinished", PARTS, "2-6"))
         states = {part["part"]: part["state"] for part in found["unfinished"]}
         self.assertEqual(states, {2: "damaged", 3: "missing", 4: "half done", 5: "missing", 6: "missing"})
-        self.assertIn("hint: pack these parts again (--array=2-6), then merge", refused.err)
+        self.assertIn("hint: pack parts 2-6 again, then merge", refused.err)
         self.assertEqual(self.expect(2, "merge", self.out).out, "")
         for number in (2, 3, 4, 5, 6):
             done = self.run_task(number)
@@ -108,8 +108,8 @@ class SlurmTest(CommandTest):
         # Without --force, a part with other options is refused before it writes anything.
         self.assertIn("contains an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
-        self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
-        self.assertIn("pack the smaller group (--array=1,3-4) again, with the options of the other parts and `--force`", refused.err)
+        self.assertIn("differ in the shuffle seed: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
+        self.assertIn("pack parts 1,3-4 again with the options and sources of the other parts, and with `--force`", refused.err)
 
     def test_a_job_without_an_array_and_missing_parts(self):
         for number, arguments, text in [

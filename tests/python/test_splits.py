@@ -66,7 +66,7 @@ class Splits(CommandTest):
     def test_impossible_requests_are_refused(self):
         source = self.source()
         self.ok("pack", source / "train", self.tmp / "one")
-        self.assertIn("is a dataset: the datasets of the splits cannot be written into it", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
+        self.assertIn("is already a dataset, so the splits cannot be written into it", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
         planned = self.expect(2, "plan", source, self.tmp / "out", "--splits", "--parts", 2)
         self.assertIn("--splits: a plan describes one dataset", planned.err)
         listing = self.expect(2, "pack", source, self.tmp / "out", "--splits", "--listing", self.tmp / "l")
@@ -81,4 +81,4 @@ class Splits(CommandTest):
         shutil.rmtree(source / "test")
         result = self.ok("pack", source, self.tmp / "out")
         self.assertIn("`train`, `val` look like splits, not classes", result.err)
-        self.assertIn("hint: pass `--splits` to pack each folder into a separate dataset with the same classes (`OUT/train`)", result.err)
+        self.assertIn("hint: pass `--splits` to pack each folder into a separate dataset (such as `OUT/train`), all with the same classes", result.err)

@@ -124,13 +124,13 @@ class Stores(CommandTest):
             (("add", "s3://bucket/train", self.tmp), "upload the new files, `manifest.json` last"),
             (("add", self.dataset, "s3://bucket/train"), "copy the data to this machine first"),
             (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "upload the new files, `manifest.json` last"),
-            (("compact", "s3://bucket/train"), "delete from the store the files that the copy no longer has, manifests first"),
+            (("compact", "s3://bucket/train"), "then delete all files from the store that are no longer in the copy, starting with the manifests"),
         ):
             refused = self.expect(2, *args).err
             self.assertRegex(refused, "(works only on local folders, not on|writes only to local paths, not to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
-            self.assertIn("is read-only: datasets can be written only to s3://, gs:// or az://", self.expect(2, *args).err)
+            self.assertIn("is read-only; write to s3://, gs:// or az:// instead", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):
             refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
             self.assertIn(f"`{option[0][2:].replace('-', '_')}` applies only if the output is a URL", refused.err)
@@ -140,7 +140,7 @@ class Stores(CommandTest):
         self.assertIn("--cache", self.expect(2, "inspect", self.dataset, "--cache-bytes", "1GB").err)
         self.assertIn("ftp://", self.expect(2, "inspect", "ftp://host/train").err)
         secret = self.expect(2, "inspect", "https://user:hunter2@host/train").err
-        self.assertIn("the URL contains a user or a password", secret)
+        self.assertIn("the URL contains a user name or a password", secret)
         self.assertNotIn("hunter2", secret)
         with Server(self.tmp) as server:
             self.assertIn("no manifest.json and no shards", self.expect(2, "inspect", server.url).err)

@@ -128,7 +128,7 @@ fn a_packed_dataset_is_whole_and_refuses_another() {
     let mut wrong = server.options();
     wrong.set("aws_secret_access_key", "another").unwrap();
     let error = open(URL, &DatasetOptions::new(), &wrong).unwrap_err().to_string();
-    assert!(error.contains("the store denies access (SignatureDoesNotMatch)") && !error.contains("another"), "{error}");
+    assert!(error.contains("the store denied access (SignatureDoesNotMatch)") && !error.contains("another"), "{error}");
 }
 
 #[test]

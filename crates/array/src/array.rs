@@ -27,7 +27,7 @@ impl Array {
         let expected = dtype.array_bytes(&shape)?;
         if bytes.len() as u64 != expected {
             return Err(Error::usage(format!(
-                "an array of {dtype} with the shape {shape:?} must have {expected} bytes, but has {}",
+                "a {dtype} array of shape {shape:?} takes {expected} bytes, but {} were given",
                 bytes.len()
             )));
         }

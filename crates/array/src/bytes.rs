@@ -88,11 +88,11 @@ impl ZstdDecoder {
             ),
         };
         let length = unit.len();
-        let expected = |found: String| Error::format("zstd frame", format!("a frame of {length} bytes"), found);
+        let damaged = |text: String| Error::malformed(format!("the zstd frame is damaged: {text}"));
         match context.decompress_to_buffer(bytes, unit) {
             Ok(n) if n == length => Ok(()),
-            Ok(n) => Err(expected(format!("{n} bytes"))),
-            Err(e) => Err(expected(e.to_string())),
+            Ok(n) => Err(damaged(format!("it decodes to {n} bytes, but should decode to {length}"))),
+            Err(e) => Err(damaged(e.to_string())),
         }
     }
 }
@@ -101,7 +101,8 @@ pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
     if pos == payload.len() {
         return Ok(());
     }
-    Err(Error::format("payload", "the end", format!("{} more bytes", payload.len() - pos)).at(pos as u64))
+    let extra = payload.len() - pos;
+    Err(Error::malformed(format!("the payload is damaged: {extra} extra bytes at its end")).at(pos as u64))
 }
 
 pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
@@ -115,11 +116,9 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
 /// fails if more of these bytes would have to be runs than the limits allow.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
-        return Err(Error::format(
-            "payload",
-            format!("a length that fits {stored} stored bytes"),
-            format!("{payload} bytes"),
-        ));
+        return Err(Error::malformed(format!(
+            "the payload is damaged: {payload} bytes cannot decode to {stored} bytes"
+        )));
     }
     // The coder may expand the payload by at most `max_expansion`, so all bytes beyond that must be runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
@@ -139,7 +138,7 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
-            "decoded bytes per stored byte",
+            "ratio of decoded to compressed bytes",
             "max_expansion",
             limits.max_expansion,
             coded / payload.max(1),

@@ -147,7 +147,7 @@ pub(crate) fn check_max_error(max_error: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "the maximum error of fixed-point values must be a finite number above 0, found {max_error}"
+        "the maximum error of fixed-point values must be a finite number above 0, not {max_error}"
     )))
 }
 

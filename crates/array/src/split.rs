@@ -211,7 +211,7 @@ impl ArraySplit {
     /// # Errors
     /// `Internal` if `ends` do not belong to the parts, or if `out` has the wrong length.
     pub fn join(&self, ends: &[Ends], out: &mut [u8]) -> Result<()> {
-        check_length("number of part ends in an array", self.parts.len(), ends.len())?;
+        check_length("number of array parts with leftover elements", self.parts.len(), ends.len())?;
         let Arrangement { bands, width, .. } = self.arrangement;
         let mut scratch = values::ValueScratch::default();
         for (pair, at) in ends.windows(2).zip(self.parts.iter().skip(1)) {

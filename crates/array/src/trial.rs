@@ -101,7 +101,10 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::usage("the options for codecs and values leave no way to store the array").into()),
+        (None, None) => {
+            Err(Error::usage("the options allow no combination of `codec` and `values` that can store the array")
+                .into())
+        }
     }
 }
 

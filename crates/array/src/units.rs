@@ -31,7 +31,10 @@ impl<'a> Units<'a> {
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
         check_tables(descriptor, usize::try_from(descriptor.bands()).unwrap_or(1).max(1))?;
         if descriptor.band_difference && width > 2 {
-            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
+            return Err(Error::malformed(format!(
+                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
+                descriptor.stored
+            )));
         }
         container(codec)?.units(Coded { payload, width, stored_bytes }, limits)
     }

@@ -220,11 +220,15 @@ impl VolumeWarp {
         }
         let is_low = |low: &[u64; 3]| low.iter().zip(part.size).all(|(low, side)| (1..=side).contains(low));
         let of_channels = self.low.is_empty() || self.low.len() as u64 == shape.channels;
-        if !of_channels || !self.low.iter().flatten().all(is_low) || !self.low.is_empty() && !self.sampling.mixes() {
-            let (low, size) = (&self.low, part.size);
+        if !of_channels || !self.low.iter().flatten().all(is_low) {
+            let (low, channels, size) = (&self.low, shape.channels, part.size);
             return Err(Error::usage(format!(
-                "the low resolutions {low:?} of the channels do not fit a box of size {size:?}"
+                "the low resolution of each of the {channels} channels must be None or from [1, 1, 1] to {size:?} (the \
+                 size of the box), but these were given: {low:?}"
             )));
+        }
+        if !self.low.is_empty() && !self.sampling.mixes() {
+            return Err(Error::usage("a low resolution needs linear interpolation, not the nearest voxel"));
         }
         Ok(())
     }

@@ -34,24 +34,29 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
     let mut skip = |n: usize, what: &'static str| -> Result<Range<usize>> {
         let here = pos..pos + n;
         if here.end > length {
-            return Err(Error::format(what, format!("{n} more bytes"), length - pos).at(pos as u64));
+            return Err(Error::malformed(format!(
+                "the {what} is truncated: it needs {n} more bytes, but only {} remain",
+                length - pos
+            ))
+            .at(pos as u64));
         }
         pos = here.end;
         Ok(here)
     };
     let mut take = |here: Range<usize>| -> Result<u64> {
         let at = here.start as u64;
-        read(here).ok_or_else(|| Error::format("zstd frame", "more bytes", "an unreadable part").at(at))
+        read(here).ok_or_else(|| Error::malformed("cannot read a header in the zstd frame").at(at))
     };
-    let magic = take(skip(4, "zstd magic")?)?;
+    let magic = take(skip(4, "zstd magic number")?)?;
     if magic != little_endian(&MAGIC) {
         let found = magic.to_le_bytes();
-        return Err(Error::format("zstd magic", "28 b5 2f fd", format!("{:02x?}", found.split_at(4).0)).at(0));
+        return Err(Error::format("zstd magic number", "28 b5 2f fd", format!("{:02x?}", found.split_at(4).0)).at(0));
     }
     let descriptor = take(skip(1, "zstd frame header descriptor")?)?;
     if descriptor & 0b0000_1111 != 0 {
-        let expected = "a frame without checksum and dictionary, with the reserved bit clear";
-        return Err(Error::format("zstd frame header descriptor", expected, format!("{descriptor:#04x}")).at(4));
+        let text =
+            format!("zstd frame header descriptor {descriptor:#04x}: checksums and dictionaries are not allowed");
+        return Err(Error::malformed(text).at(4));
     }
     let single_segment = descriptor & 0b0010_0000 != 0;
     let mut window_bytes = 0;
@@ -61,7 +66,7 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
         window_bytes = base + base / 8 * (window & 7);
     }
     let content_bytes = match (descriptor >> 6, single_segment) {
-        (0, false) => return Err(Error::format("zstd content size", "present", "absent").at(4)),
+        (0, false) => return Err(Error::malformed("the zstd frame has no content size").at(4)),
         (0, true) => take(skip(1, "zstd content size")?)?,
         (1, _) => take(skip(2, "zstd content size")?)? + 256,
         (2, _) => take(skip(4, "zstd content size")?)?,

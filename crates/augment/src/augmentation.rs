@@ -289,13 +289,15 @@ impl Augmentation {
         };
         let range = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if low > 0.0 && low <= high && high <= most => Ok(()),
-            (low, high) => Err(Error::usage(format!("{what}: expected 0 < low ≤ high ≤ {most}, found {low}..{high}"))),
+            (low, high) => Err(Error::usage(format!(
+                "{what} must be a range LOW..HIGH with 0 < LOW ≤ HIGH ≤ {most}, but is {low}..{high}"
+            ))),
         };
         let angles = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if -most <= low && low <= high && high <= most => Ok(()),
-            (low, high) => {
-                Err(Error::usage(format!("{what}: expected −{most} ≤ low ≤ high ≤ {most}, found {low}..{high}")))
-            }
+            (low, high) => Err(Error::usage(format!(
+                "{what} must be a range LOW..HIGH with −{most} ≤ LOW ≤ HIGH ≤ {most}, but is {low}..{high}"
+            ))),
         };
         let at_least = |what: &str, least: u32, most: u32, found: u32| match (least..=most).contains(&found) {
             true => Ok(()),
@@ -312,28 +314,28 @@ impl Augmentation {
             Self::ColorJitter(jitter) => jitter.check(),
             Self::RandomErasing { p, scale, ratio, .. } => {
                 probability(p)?;
-                range("random erasing scale", scale, 1.0)?;
-                range("random erasing ratio", ratio, 1e3)
+                range("`scale` in random_erasing", scale, 1.0)?;
+                range("`ratio` in random_erasing", ratio, 1e3)
             }
             Self::GaussianBlur { size, sigma, p } => {
                 probability(p)?;
                 Operation::Blur { size, sigma: sigma.0 }.check()?;
-                range("standard deviation of a blur", sigma, 1e3)
+                range("`sigma` in gaussian_blur", sigma, 1e3)
             }
             Self::RandomAffine { degrees, translate, scale, shear, p, .. } => {
                 probability(p)?;
-                angles("angle in degrees for a random affine map", degrees, TURNS)?;
+                angles("`degrees` in random_affine", degrees, TURNS)?;
                 if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
                     return Err(Error::usage(format!(
-                        "the translations of a random affine map must be fractions from 0 to 1, but one is {share}"
+                        "`translate` in random_affine must be from 0 to 1, but is {share}"
                     )));
                 }
-                range("scale for a random affine map", scale, 1e3)?;
-                shear.into_iter().try_for_each(|shear| angles("shear for a random affine map", shear, UPRIGHT))
+                range("`scale` in random_affine", scale, 1e3)?;
+                shear.into_iter().try_for_each(|shear| angles("`shear` in random_affine", shear, UPRIGHT))
             }
             Self::RandomRotation { degrees, p, .. } => {
                 probability(p)?;
-                angles("angle in degrees for a random rotation", degrees, TURNS)
+                angles("`degrees` in random_rotation", degrees, TURNS)
             }
             Self::RandomAffine3d { ranges, .. } => ranges.check(),
             Self::Random { operation, p } => probability(p).and_then(|()| operation.check()),
@@ -383,13 +385,15 @@ impl Jitter {
             operation(high).check()?;
             match low <= high {
                 true => Ok(()),
-                false => Err(Error::usage(format!("{what}: expected low ≤ high, found {low}..{high}"))),
+                false => Err(Error::usage(format!(
+                    "`{what}` in color_jitter must be a range LOW..HIGH with LOW ≤ HIGH, but is {low}..{high}"
+                ))),
             }
         };
-        ends(self.brightness, "brightness range", Operation::Brightness)?;
-        ends(self.contrast, "contrast range", Operation::Contrast)?;
-        ends(self.saturation, "saturation range", Operation::Saturation)?;
-        ends(self.hue, "hue range", Operation::Hue)
+        ends(self.brightness, "brightness", Operation::Brightness)?;
+        ends(self.contrast, "contrast", Operation::Contrast)?;
+        ends(self.saturation, "saturation", Operation::Saturation)?;
+        ends(self.hue, "hue", Operation::Hue)
     }
 }
 

@@ -210,7 +210,7 @@ impl BandAugmentation {
                 Err(Error::usage(format!("{what} must be from {least} to {most}, but is {number}")))
             }
             (low, high) => {
-                Err(Error::usage(format!("{what}: expected LOW..HIGH with LOW ≤ HIGH, found {low}..{high}")))
+                Err(Error::usage(format!("{what} must be a range LOW..HIGH with LOW ≤ HIGH, but is {low}..{high}")))
             }
         };
         match self {
@@ -273,7 +273,7 @@ impl FromStr for BandAugmentation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, mut given) = call(text, "band augmentation", &names())?;
+        let (name, mut given) = call(text, "band augmentation")?;
         let change = match name {
             "random_gain" => {
                 if !text.contains("gain=") {
@@ -283,7 +283,7 @@ impl FromStr for BandAugmentation {
             }
             "band_jitter" => {
                 if !text.contains("gain=") && !text.contains("offset=") {
-                    return Err(given.bad("gain", "NUMBER (0 or more), or offset=NUMBER, or both"));
+                    return Err(given.bad("gain", "NUMBER (0 or more), offset=NUMBER, or both"));
                 }
                 let (gain, offset) = (given.around("gain", 1.0, 0.0)?, given.around("offset", 0.0, f64::MIN)?);
                 Self::BandJitter {
@@ -300,7 +300,7 @@ impl FromStr for BandAugmentation {
                 p_per_channel: given.or("p_per_channel", 1.0)?,
             },
             "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")?, p: given.or("p", 1.0)? },
-            _ => return Err(Error::usage(format!("band augmentation: expected {}, found `{text}`", names()))),
+            _ => return Err(Error::usage(format!("unknown band augmentation `{name}`: expected {}", names()))),
         };
         given.end()?;
         change.check()?;
@@ -332,9 +332,9 @@ mod tests {
         assert_eq!(parsed(" band_dropout( p=0.25 )"), BandAugmentation::BandDropout { p: 0.25, value: 0.0 });
         for (text, told) in [
             ("random_gain", "gain=NUMBER (0 or more)"),
-            ("random_gain(gain=2..1)", "expected LOW..HIGH with LOW ≤ HIGH"),
+            ("random_gain(gain=2..1)", "`gain` in random_gain must be a range LOW..HIGH with LOW ≤ HIGH, but is 2..1"),
             ("random_gain(gain=-1..1)", "`gain` in random_gain must be from 0 to 1000, but is -1..1"),
-            ("band_jitter", "or offset=NUMBER"),
+            ("band_jitter", "gain=NUMBER (0 or more), offset=NUMBER, or both"),
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
             ("band_dropout(p=1.5)", "`p` in band_dropout must be from 0 to 1, but is 1.5"),
             ("band_dropout(p=0.5,q=1)", "the option `q` is unknown or repeated"),

@@ -120,12 +120,12 @@ impl FromStr for Mix {
 
     fn from_str(text: &str) -> Result<Self> {
         const NAMES: &str = "mixup, cutmix or mosaic, with options in brackets, such as mixup(alpha=0.2)";
-        let (name, mut given) = call(text, "batch augmentation", NAMES)?;
+        let (name, mut given) = call(text, "batch augmentation")?;
         let mix = match name {
             "mixup" => Self::Mixup { alpha: given.or("alpha", 1.0)? },
             "cutmix" => Self::CutMix { alpha: given.or("alpha", 1.0)? },
             "mosaic" => Self::Mosaic(Mosaic::parse(&mut given)?),
-            _ => return Err(Error::usage(format!("batch augmentation: expected {NAMES}, found `{text}`"))),
+            _ => return Err(Error::usage(format!("unknown batch augmentation `{name}`: expected {NAMES}"))),
         };
         given.end()?;
         mix.check()?;
@@ -241,11 +241,11 @@ mod tests {
             ("mixup(alpha=0)", "`alpha` in mixup or cutmix must be from 0.01 to 100"),
             ("cutmix(alpha=NaN)", "`alpha` in mixup"),
             ("mosaic(alpha=1)", "the option `alpha` is unknown or repeated"),
-            ("mosaic(degrees=400)", "rotation of a mosaic: expected −360"),
-            ("mosaic(translate=2)", "translation of a mosaic: expected fractions from 0 to 1"),
-            ("mosaic(scale=0..1)", "scale of a mosaic: expected 0.01"),
-            ("mosaic(shear=90)", "shear of a mosaic: expected −89"),
-            ("mosaic(p=NaN)", "probability of a mosaic: expected a number from 0 to 1"),
+            ("mosaic(degrees=400)", "`degrees` in mosaic must be a range LOW..HIGH with −360"),
+            ("mosaic(translate=2)", "`translate` in mosaic must be from 0 to 1, but is 2"),
+            ("mosaic(scale=0..1)", "`scale` in mosaic must be a range LOW..HIGH with 0.01"),
+            ("mosaic(shear=90)", "`shear` in mosaic must be a range LOW..HIGH with −89"),
+            ("mosaic(p=NaN)", "`p` in mosaic must be from 0 to 1"),
             ("mosaic(fill=256)", "fill=LEVEL"),
         ] {
             let error = bad.parse::<Mix>().unwrap_err().to_string();

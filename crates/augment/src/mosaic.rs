@@ -101,24 +101,24 @@ impl Mosaic {
     /// `Usage` if a range is invalid.
     pub(super) fn check(&self) -> Result<()> {
         let within = |(low, high): (f64, f64), most: f64| -most <= low && low <= high && high <= most;
-        let refuse = |what: &str, expected: &str, found: String| {
-            Err(Error::usage(format!("{what} of a mosaic: expected {expected}, found {found}")))
+        let refuse = |option: &str, expected: &str, found: String| {
+            Err(Error::usage(format!("`{option}` in mosaic must be {expected}, but is {found}")))
         };
         let range = |(low, high): (f64, f64)| format!("{low}..{high}");
         if !within(self.degrees, 360.0) {
-            return refuse("rotation", "−360 ≤ low ≤ high ≤ 360 degrees", range(self.degrees));
+            return refuse("degrees", "a range LOW..HIGH with −360 ≤ LOW ≤ HIGH ≤ 360", range(self.degrees));
         }
-        if !self.translate.iter().all(|share| (0.0..=1.0).contains(share)) {
-            return refuse("translation", "fractions from 0 to 1", format!("{:?}", self.translate));
+        if let Some(share) = self.translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+            return refuse("translate", "from 0 to 1", share.to_string());
         }
         if !(self.scale.0 >= 0.01 && self.scale.0 <= self.scale.1 && self.scale.1 <= 100.0) {
-            return refuse("scale", "0.01 ≤ low ≤ high ≤ 100", range(self.scale));
+            return refuse("scale", "a range LOW..HIGH with 0.01 ≤ LOW ≤ HIGH ≤ 100", range(self.scale));
         }
         if let Some(shear) = self.shear.iter().find(|shear| !within(**shear, 89.0)) {
-            return refuse("shear", "−89 ≤ low ≤ high ≤ 89 degrees", range(*shear));
+            return refuse("shear", "a range LOW..HIGH with −89 ≤ LOW ≤ HIGH ≤ 89", range(*shear));
         }
         if !(0.0..=1.0).contains(&self.p) {
-            return refuse("probability", "a number from 0 to 1", self.p.to_string());
+            return refuse("p", "from 0 to 1", self.p.to_string());
         }
         Ok(())
     }

@@ -64,8 +64,7 @@ impl FromStr for Augmentation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let fail = |expected: &str| Error::usage(format!("augmentation: expected {expected}, found `{text}`"));
-        let (name, mut given) = call(text, "augmentation", &names())?;
+        let (name, mut given) = call(text, "augmentation")?;
         let augmentation = match name {
             "trivial_augment_wide" => Self::TrivialAugmentWide { bins: given.or("num_magnitude_bins", 31)? },
             "rand_augment" => Self::RandAugment {
@@ -107,7 +106,7 @@ impl FromStr for Augmentation {
                 ranges: VolumeAffine {
                     degrees: given.ranges("degrees", (0.0, 0.0), |reach| (-reach, reach))?,
                     scale: given.ranges("scale", (1.0, 1.0), |scale| (scale, scale))?,
-                    isotropic: given.or("isotropic", true)?,
+                    isotropic: given.flag("isotropic", true)?,
                     translate: given.three("translate")?,
                     p_rotation: given.or("p_rotation", 1.0)?,
                     p_scaling: given.or("p_scaling", 1.0)?,
@@ -124,7 +123,7 @@ impl FromStr for Augmentation {
                     "random_equalize" => (Operation::Equalize, 0.5),
                     "random_invert" => (Operation::Invert, 0.5),
                     "random_grayscale" => (Operation::Grayscale, 0.1),
-                    _ => return Err(fail(&names())),
+                    _ => return Err(Error::usage(format!("unknown augmentation `{name}`: expected {}", names()))),
                 };
                 Self::Random { operation, p: given.or("p", p)? }
             }
@@ -135,14 +134,13 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Parses a name and the options in its brackets. If that fails, the error names the kind of value (`what`) and lists
-/// the valid names (`names`).
-pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
+/// Parses a name and the options in its brackets. Errors name the kind of value (`what`).
+pub(crate) fn call<'a>(text: &'a str, what: &'static str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
-    let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
+    let fail = |expected: &str| Error::usage(format!("{what} `{text}`: expected {expected}"));
     let (name, inner) = match text.split_once('(') {
         None => (text, ""),
-        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail(names))?),
+        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail("a closing bracket at the end"))?),
     };
     let options = options(inner).ok_or_else(|| fail("NAME=VALUE in the brackets"))?;
     Ok((name, OptionList { text, what, options }))
@@ -186,7 +184,7 @@ impl<'a> OptionList<'a> {
     }
 
     pub(crate) fn bad(&self, name: &str, expected: &str) -> Error {
-        Error::usage(format!("{}: expected {name}={expected}, found `{}`", self.what, self.text))
+        Error::usage(format!("{} `{}`: expected {name}={expected}", self.what, self.text))
     }
 
     /// Fails if there is an option that no parser has taken.
@@ -208,6 +206,11 @@ impl<'a> OptionList<'a> {
     pub(crate) fn or<T: FromStr>(&mut self, name: &str, default: T) -> Result<T> {
         let Some(value) = self.take(name) else { return Ok(default) };
         value.parse().map_err(|_| self.bad(name, "NUMBER"))
+    }
+
+    fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
+        let Some(value) = self.take(name) else { return Ok(default) };
+        value.parse().map_err(|_| self.bad(name, "true or false"))
     }
 
     pub(crate) fn range(&mut self, name: &str, default: (f64, f64)) -> Result<(f64, f64)> {
@@ -285,7 +288,7 @@ impl<'a> OptionList<'a> {
         match levels.as_deref() {
             Some(&[level]) => Ok([level; 3]),
             Some(&[red, green, blue]) => Ok([red, green, blue]),
-            _ => Err(self.bad(name, &format!("LEVEL or {name}=R:G:B, each 0 to 255"))),
+            _ => Err(self.bad(name, &format!("LEVEL or {name}=R:G:B, with levels from 0 to 255"))),
         }
     }
 }
@@ -348,7 +351,7 @@ mod tests {
         for (bad, said) in [
             ("", "trivial_augment_wide"),
             ("mixup", "trivial_augment_wide"),
-            ("rand_augment(num_ops=2", "in brackets"),
+            ("rand_augment(num_ops=2", "expected a closing bracket at the end"),
             ("rand_augment(2)", "NAME=VALUE"),
             ("rand_augment(ops=2)", "option `ops`"),
             ("rand_augment(num_ops=2,num_ops=3)", "the option `num_ops` is unknown or repeated"),
@@ -358,34 +361,43 @@ mod tests {
             ("trivial_augment_wide(num_magnitude_bins=1)", "`num_magnitude_bins`"),
             ("random_erasing(p=1.5)", "the probability of an augmentation"),
             ("random_erasing(p=NaN)", "the probability of an augmentation"),
-            ("random_erasing(scale=0.5..0.2)", "random erasing scale"),
-            ("random_erasing(ratio=0..1)", "random erasing ratio"),
+            (
+                "random_erasing(scale=0.5..0.2)",
+                "`scale` in random_erasing must be a range LOW..HIGH with 0 < LOW ≤ HIGH ≤ 1, but is 0.5..0.2",
+            ),
+            ("random_erasing(ratio=0..1)", "`ratio` in random_erasing"),
             ("random_erasing(value=256)", "value=LEVEL"),
             ("random_erasing(value=1:2)", "value=LEVEL"),
             ("color_jitter(brightness=-1)", "brightness=NUMBER (0 or more)"),
             ("color_jitter(brightness=-1..1)", "brightness factor"),
-            ("color_jitter(contrast=2..1)", "contrast range"),
+            (
+                "color_jitter(contrast=2..1)",
+                "`contrast` in color_jitter must be a range LOW..HIGH with LOW ≤ HIGH, but is 2..1",
+            ),
             ("color_jitter(hue=0.6)", "hue shift"),
             ("gaussian_blur", "kernel_size=NUMBER"),
             ("gaussian_blur(kernel_size=4)", "the kernel size of a blur"),
             ("gaussian_blur(kernel_size=5,sigma=0..1)", "standard deviation"),
             ("random_affine", "degrees=NUMBER (0 or more)"),
             ("random_affine(degrees=-5)", "degrees=NUMBER (0 or more)"),
-            ("random_affine(degrees=5..-5)", "angle in degrees for a random affine map: expected −360 ≤ low"),
+            ("random_affine(degrees=5..-5)", "`degrees` in random_affine must be a range LOW..HIGH with −360 ≤ LOW"),
             ("random_affine(degrees=5,translate=1:2:3)", "translate=NUMBER or translate=X:Y"),
-            ("random_affine(degrees=5,translate=1.5)", "the translations of a random affine map"),
-            ("random_affine(degrees=5,scale=0..1)", "scale for a random affine map"),
-            ("random_affine(degrees=5,shear=90)", "shear for a random affine map: expected −89"),
+            ("random_affine(degrees=5,translate=1.5)", "`translate` in random_affine must be from 0 to 1, but is 1.5"),
+            ("random_affine(degrees=5,scale=0..1)", "`scale` in random_affine must"),
+            ("random_affine(degrees=5,shear=90)", "`shear` in random_affine must be a range LOW..HIGH with −89"),
             ("random_affine(degrees=5,fill=black)", "fill=NUMBER"),
             ("random_rotation", "degrees=NUMBER (0 or more)"),
-            ("random_rotation(degrees=nan..5)", "angle in degrees for a random rotation"),
+            ("random_rotation(degrees=nan..5)", "`degrees` in random_rotation"),
             ("random_rotation(degrees=5,p=2)", "the probability of an augmentation"),
             ("random_affine_3d(degrees=1:2)", "degrees=NUMBER (0 or more), or LOW..HIGH, or degrees=A:B:C"),
-            ("random_affine_3d(degrees=0:0:400)", "angle in degrees for a random affine map: expected −360 ≤ low"),
-            ("random_affine_3d(scale=0)", "scale for a random affine map"),
-            ("random_affine_3d(translate=2)", "the translations of a random affine map"),
+            (
+                "random_affine_3d(degrees=0:0:400)",
+                "`degrees` in random_affine_3d must be a range LOW..HIGH with −360 ≤ LOW",
+            ),
+            ("random_affine_3d(scale=0)", "`scale` in random_affine_3d"),
+            ("random_affine_3d(translate=2)", "`translate` in random_affine_3d must be from 0 to 1, but is 2"),
             ("random_affine_3d(p_scaling=2)", "the probability of an augmentation"),
-            ("random_affine_3d(isotropic=1)", "isotropic="),
+            ("random_affine_3d(isotropic=1)", "isotropic=true or false"),
             ("random_posterize", "bits=NUMBER"),
             ("random_posterize(bits=9)", "`bits` in posterize"),
             ("random_solarize(threshold=256)", "`threshold` in solarize"),

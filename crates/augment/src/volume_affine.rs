@@ -114,21 +114,25 @@ impl VolumeAffine {
         }
         for (low, high) in self.degrees {
             if !(-TURNS <= low && low <= high && high <= TURNS) {
-                let expected = format!("expected −{TURNS} ≤ low ≤ high ≤ {TURNS}, found {low}..{high}");
-                return Err(Error::usage(format!("angle in degrees for a random affine map: {expected}")));
+                return Err(Error::usage(format!(
+                    "`degrees` in random_affine_3d must be a range LOW..HIGH with −{TURNS} ≤ LOW ≤ HIGH ≤ {TURNS}, \
+                     but is {low}..{high}"
+                )));
             }
         }
         for (low, high) in self.scale {
             if !(0.0 < low && low <= high && high <= 1e3) {
-                let expected = format!("expected 0 < low ≤ high ≤ 1000, found {low}..{high}");
-                return Err(Error::usage(format!("scale for a random affine map: {expected}")));
+                return Err(Error::usage(format!(
+                    "`scale` in random_affine_3d must be a range LOW..HIGH with 0 < LOW ≤ HIGH ≤ 1000, but is \
+                     {low}..{high}"
+                )));
             }
         }
         match self.translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
             None => Ok(()),
-            Some(share) => Err(Error::usage(format!(
-                "the translations of a random affine map must be fractions from 0 to 1, but one is {share}"
-            ))),
+            Some(share) => {
+                Err(Error::usage(format!("`translate` in random_affine_3d must be from 0 to 1, but is {share}")))
+            }
         }
     }
 }

@@ -30,8 +30,8 @@ pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
     match scale.is_normal() && bias.is_finite() {
         true => Ok((scale, bias)),
         false => {
-            let found = format!("the mean is {mean} and the std is {std}");
-            Err(Error::usage(format!("1 / std and mean / std must fit in float32, but {found}")))
+            let given = format!("mean {mean} and std {std}");
+            Err(Error::usage(format!("cannot normalise with {given}: 1 / std and mean / std must fit in float32")))
         }
     }
 }

@@ -42,20 +42,22 @@ impl TiffFile for [u8] {
     }
 
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
-        let bytes = part(self, offset, len);
-        bytes.ok_or_else(|| {
-            Error::format("TIFF directory", "a directory within the file", "one that extends past the end of the file")
-        })
+        part(self, offset, len).ok_or_else(|| past_end(self, "a directory ends", offset, len))
     }
 
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
-        let found = format!("{len} bytes past the end of the file");
-        part(self, offset, len).ok_or_else(|| Error::format(format!("TIFF tag {tag}"), "values within the file", found))
+        part(self, offset, len).ok_or_else(|| past_end(self, &format!("the values of tag {tag} end"), offset, len))
     }
 
     fn broken(&self, what: String, expected: String, found: String) -> Error {
         Error::format(what, expected, found)
     }
+}
+
+/// Creates the error for a part that ends after the end of the file.
+fn past_end(file: &[u8], what: &str, offset: u64, len: u64) -> Error {
+    let (end, size) = (offset.saturating_add(len), file.len());
+    Error::malformed(format!("the TIFF is truncated: {what} at byte {end}, but the file has only {size} bytes"))
 }
 
 fn part(file: &[u8], offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
@@ -109,12 +111,12 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         let words = TiffWords::of(&head).ok_or_else(bad)?;
         let offset = words.first(&head).ok_or_else(bad)?;
         if offset == 0 {
-            return Err(file.broken("TIFF".into(), "a directory of tags".into(), "none".into()));
+            return Err(file.broken("offset of the first TIFF directory".into(), "8 or more".into(), "0".into()));
         }
         if words.big_tiff {
             let width = words.uint(head.get(4..6).ok_or_else(bad)?);
             if width != 8 {
-                return Err(file.broken("BigTIFF offset size".into(), "8".into(), width.to_string()));
+                return Err(file.broken("size of a BigTIFF offset".into(), "8 bytes".into(), width.to_string()));
             }
         }
         Self::read(file, words, offset)
@@ -175,8 +177,8 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     pub fn values(&self, tag: u16) -> Result<Option<TiffValues<'a>>, F::Error> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let bytes = entry.count.checked_mul(value_width(entry.kind).unwrap_or(0)).ok_or_else(|| {
-            let found = format!("{} values that extend past its end", entry.count);
-            self.file.broken(format!("TIFF tag {tag}"), "values within the file".into(), found)
+            let (what, most) = (format!("value count of TIFF tag {tag}"), self.file.bytes());
+            self.file.broken(what, format!("at most {most} (the file size in bytes)"), entry.count.to_string())
         })?;
         Ok(Some(TiffValues { words: self.words, kind: entry.kind, bytes: self.bytes(entry, bytes)? }))
     }
@@ -226,7 +228,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     fn integer_width(&self, tag: u16, kind: u16) -> Result<u64, F::Error> {
         integer_width(kind).ok_or_else(|| {
             let what = format!("type of TIFF tag {tag}");
-            self.file.broken(what, "an unsigned integer".into(), format!("type {kind}"))
+            self.file.broken(what, "an integer type".into(), format!("type {kind}"))
         })
     }
 
@@ -393,7 +395,9 @@ mod tests {
         let bits = directory.integers(258).unwrap().unwrap();
         assert_eq!((bits.len(), bits.same(3), directory.integer(258).unwrap()), (3, Some(8), Some(8)));
         assert_eq!(directory.values(270).unwrap().unwrap().text().as_deref(), Some("ab"));
-        assert!(directory.integer(270).unwrap_err().to_string().contains("type of TIFF tag 270: expected an unsigned"));
+        assert!(
+            directory.integer(270).unwrap_err().to_string().contains("type of TIFF tag 270: expected an integer type")
+        );
         assert!(directory.next().unwrap().is_none());
         file.truncate(file.len() - 1);
         let directory = TiffDirectory::first(file.as_slice()).unwrap();

@@ -34,11 +34,11 @@ impl<'a> Cursor<'a> {
                 self.pos = end;
                 Ok(slice)
             }
-            None => Err(Error::format(
+            None => Err(Error::malformed(format!(
+                "the {} is truncated: it needs {n} more bytes, but only {} remain",
                 self.what,
-                format!("{n} more bytes"),
-                format!("{} (truncated)", self.bytes.len() - self.pos),
-            )
+                self.bytes.len() - self.pos
+            ))
             .at(self.pos as u64)),
         }
     }
@@ -74,17 +74,17 @@ impl<'a> Cursor<'a> {
         let start = self.pos as u64;
         match self.take(n)?.iter().position(|&b| b != 0) {
             None => Ok(()),
-            Some(i) => {
-                Err(Error::format(format!("{}: reserved bytes", self.what), "zero", "a non-zero byte")
-                    .at(start + i as u64))
-            }
+            Some(i) => Err(Error::malformed(format!("the {} is damaged: a reserved byte is not zero", self.what))
+                .at(start + i as u64)),
         }
     }
 
     /// Reads zero bytes up to the next multiple of [`ALIGNMENT`].
     pub(crate) fn pad(&mut self) -> Result<()> {
         let pos = self.pos as u64;
-        let end = align_up(pos).ok_or_else(|| Error::format(self.what, "an offset below 2^64", pos))?;
+        let end = align_up(pos).ok_or_else(|| {
+            Error::malformed(format!("the {} is damaged: it extends past offset 2^64", self.what)).at(pos)
+        })?;
         self.zeros(end - pos)
     }
 
@@ -96,8 +96,9 @@ impl<'a> Cursor<'a> {
         if self.pos == self.bytes.len() {
             return Ok(());
         }
-        let found = format!("{} bytes", self.bytes.len() - self.pos);
-        Err(Error::format(self.what, "no bytes after its end", found).at(self.pos as u64))
+        let extra = self.bytes.len() - self.pos;
+        let text = format!("the {} is damaged: {extra} extra bytes at its end", self.what);
+        Err(Error::malformed(text).at(self.pos as u64))
     }
 }
 

@@ -27,14 +27,14 @@ impl Index {
             if in_row == in_frame {
                 return Ok(());
             }
-            let (expected, found) = (format!("{in_row}, as in the index"), format!("{in_frame} in the record"));
+            let (expected, found) = (format!("{in_row} (from the index)"), in_frame);
             Err(Error::format(what, expected, found).in_record(i).at(row.offset))
         };
-        same("record bytes", row.length, frame.record_bytes)?;
+        same("size of the record in bytes", row.length, frame.record_bytes)?;
         same("record CRC32", row.crc32.into(), frame.body_crc32.into())?;
         same("sample id", row.sample_id, frame.sample_id)?;
         if frame.shard_number != shard_number {
-            return Err(Error::format("shard number in record", shard_number, frame.shard_number)
+            return Err(Error::format("shard number in the record", shard_number, frame.shard_number)
                 .in_record(i)
                 .at(row.offset));
         }
@@ -50,16 +50,14 @@ impl Index {
         let (row, key) = self.row(i).zip(self.key(i)).unwrap_or_else(|| bug("a key for every row"));
         let offset = row.offset;
         if key != record.key {
-            let found = format!("{:?} in the record", record.key);
-            return Err(Error::format("sample key", format!("{key:?}, as in the index"), found)
-                .in_record(i)
-                .at(offset));
+            let (expected, found) = (format!("{key:?} (from the index)"), format!("{:?}", record.key));
+            return Err(Error::format("sample key", expected, found).in_record(i).at(offset));
         }
         record.check_schema(&self.metadata().schema, limits).map_err(|e| e.in_record(i).at(offset))?;
         if self.scalars_match(i, record.scalars) {
             return Ok(());
         }
-        Err(Error::format("scalars of the record", "the same bytes as in the index", "different bytes")
+        Err(Error::malformed("the scalars of the record differ from those in the index")
             .in_record(i)
             .in_sample(key)
             .at(offset))
@@ -78,20 +76,25 @@ impl Manifest {
             .ok_or_else(|| Error::format("shard number", format!("a number below {}", self.shards.len()), number))?;
         let same = |what: &str, stated: &dyn fmt::Display, found: &dyn fmt::Display, equal: bool| match equal {
             true => Ok(()),
-            false => Err(Error::format(what, format!("{stated}, as in the manifest"), found)),
+            false => Err(Error::format(what, format!("{stated} (from the manifest)"), found)),
         };
         let id = footer.identity.dataset_id;
         same("dataset id of the shard", &self.dataset_id, &id, self.dataset_id == id)?;
         let in_shard = footer.identity.shard_number;
         same("shard number", &number, &in_shard, number == in_shard)?;
         let bytes = footer.file_bytes();
-        same("bytes of the shard", &entry.bytes, &bytes, entry.bytes == bytes)?;
-        same("samples of the shard", &entry.samples, &footer.record_count, entry.samples == footer.record_count)?;
+        same("size of the shard in bytes", &entry.bytes, &bytes, entry.bytes == bytes)?;
+        same(
+            "number of samples in the shard",
+            &entry.samples,
+            &footer.record_count,
+            entry.samples == footer.record_count,
+        )?;
         let (stated, found) = (entry.footer_crc32, footer.crc32());
         same("footer CRC32", &format_args!("{stated:#010x}"), &format_args!("{found:#010x}"), stated == found)?;
         match self.schema == metadata.schema {
             true => Ok(()),
-            false => Err(Error::format("schema of the shard", "the schema of the manifest", "a different schema")),
+            false => Err(Error::malformed("the schema of the shard differs from the schema in the manifest")),
         }
     }
 }
@@ -105,11 +108,13 @@ impl Record<'_> {
     pub fn check_schema(&self, schema: &Schema, limits: &Limits) -> Result<()> {
         let count = schema.stored_count();
         if self.fields.len() != count {
-            return Err(Error::format("field count of the record", count, self.fields.len()).in_sample(self.key));
+            return Err(Error::format("number of fields in the record", count, self.fields.len()).in_sample(self.key));
         }
         if self.scalars.len() as u64 != schema.scalar_bytes() {
             let found = self.scalars.len();
-            return Err(Error::format("scalar bytes of the record", schema.scalar_bytes(), found).in_sample(self.key));
+            return Err(
+                Error::format("size of the scalar values in bytes", schema.scalar_bytes(), found).in_sample(self.key)
+            );
         }
         for (field, value) in schema.stored().zip(&self.fields) {
             if let Some(value) = value {
@@ -153,17 +158,18 @@ impl FieldValue<'_> {
                 };
                 if !fits {
                     let found = self.descriptor.get(..80).unwrap_or(self.descriptor).escape_ascii();
-                    let expected = "image/jpeg for codec jpeg; for other codecs, image/ followed by 1 to 64 characters \
-                                    from a-z 0-9 . + -";
-                    return Err(Error::format(format!("media type of field {name:?}"), expected, found));
+                    return Err(Error::malformed(format!(
+                        "the media type of field {name:?} is `{found}`, but must be image/jpeg for the codec jpeg, and \
+                         image/ followed by 1 to 64 characters of a-z 0-9 . + - for other codecs"
+                    )));
                 }
             }
             FieldKind::Array => {
                 let stored_bytes = ArrayDescriptor::parse(self.descriptor, limits)?.stored_bytes()?;
                 if stored_bytes != self.decoded_bytes {
-                    let expected = format!("{stored_bytes}, as in the descriptor");
+                    let expected = format!("{stored_bytes} (from the descriptor)");
                     return Err(Error::format(
-                        format!("decoded bytes of field {name:?}"),
+                        format!("decoded size of field {name:?} in bytes"),
                         expected,
                         self.decoded_bytes,
                     ));

@@ -173,8 +173,7 @@ impl ArrayDescriptor {
     /// # Errors
     /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
     pub fn encode(&self) -> Result<Vec<u8>> {
-        self.check()
-            .map_err(|(what, expected, found)| Error::usage(format!("{what}: expected {expected}, found {found}")))?;
+        self.check().map_err(Error::usage)?;
         let rank = u8::try_from(self.shape.len()).unwrap_or_else(|_| bug("a rank that was checked"));
         let mut out = Vec::with_capacity(40 + 8 * self.shape.len());
         let bits = match &self.transform {
@@ -227,7 +226,7 @@ impl ArrayDescriptor {
             return Err(Error::format("array rank", format!("at most {MAX_RANK}"), rank));
         }
         if flags & 0xE0 != 0 {
-            return Err(Error::format("array descriptor flags", "bits 5 to 7 to be 0", format!("{flags:#04x}")));
+            return Err(Error::malformed(format!("the array descriptor has unknown flags: {flags:#04x}")));
         }
         let no_data = optional("no-data value", cur.f64()?, flags & 1 != 0, |v| v.to_bits() == 0)?;
         let mut codes = [None; 4];
@@ -249,9 +248,11 @@ impl ArrayDescriptor {
             2 => Transform::Integer,
             3 => {
                 let bands = shape.last().copied().unwrap_or(1);
-                let table_bytes = bands
-                    .checked_mul(4)
-                    .ok_or_else(|| Error::format("band table", "a size below 2^64 bytes", bands))?;
+                let table_bytes = bands.checked_mul(4).ok_or_else(|| {
+                    Error::malformed(format!(
+                        "the array descriptor is damaged: a table for {bands} bands would exceed 2^64 bytes"
+                    ))
+                })?;
                 let table = |raw: &[u8]| raw.as_chunks().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
                 let scale: Vec<f32> = table(cur.take(table_bytes)?);
                 let offset: Vec<f32> = table(cur.take(table_bytes)?);
@@ -260,12 +261,14 @@ impl ArrayDescriptor {
             other => return Err(Error::format("array transform", "0 to 3", other)),
         };
         if transform_code != 3 && bits != 0 {
-            return Err(Error::format("array bits", "0 unless the transform is fixed point", bits));
+            return Err(Error::malformed(format!(
+                "the array descriptor is damaged: `bits` is {bits}, but must be 0 without the fixed-point transform"
+            )));
         }
         cur.finish()?;
         let codes = Codes { nan, no_data: no_data_code, pos_inf, neg_inf };
         let out = Self { decoded, stored, transform, band_difference, layout, shape, no_data, codes };
-        out.check().map_err(|(what, expected, found)| Error::format(what, expected, found))?;
+        out.check().map_err(|error| Error::malformed(format!("the array descriptor is damaged: {error}")))?;
         let decoded_bytes = out.decoded_bytes()?.max(out.stored_bytes()?);
         if decoded_bytes > limits.max_decoded_bytes {
             return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, decoded_bytes));
@@ -273,8 +276,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
-        let pair = || format!("{} stored for {}", self.stored, self.decoded);
+    fn check(&self) -> std::result::Result<(), String> {
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;
         let types_fit = match &self.transform {
             Transform::None => self.stored == self.decoded,
@@ -283,29 +285,35 @@ impl ArrayDescriptor {
             Transform::Fixed { .. } => matches!(self.stored, Dtype::U8 | Dtype::U16) && self.decoded == Dtype::F32,
         };
         if !types_fit {
-            return Err(("array dtypes", "a pair that the transform allows", pair()));
+            return Err(format!("the transform cannot store values of {} as {}", self.decoded, self.stored));
         }
         if self.shape.len() > usize::from(MAX_RANK) {
-            return Err(("array rank", "at most 8", self.shape.len().to_string()));
+            return Err(format!("the array has {} axes, but at most {MAX_RANK} are supported", self.shape.len()));
         }
         if self.band_difference && (self.stored.bytes() > 2 || self.stored == Dtype::Bool || self.shape.is_empty()) {
-            return Err((
-                "band difference",
-                "stored elements of 1 or 2 bytes, in an array with at least one axis",
-                pair(),
+            return Err(format!(
+                "a band difference needs stored integers of 1 or 2 bytes and at least one axis, but the array stores \
+                 {} in the shape {:?}",
+                self.stored, self.shape
             ));
         }
         if self.layout == Layout::BandMajor && self.shape.len() < 2 {
-            return Err(("band-major layout", "at least 2 axes", format!("{}", self.shape.len())));
+            return Err(format!("the band-major layout needs at least 2 axes, but the array has {}", self.shape.len()));
         }
         if !self.codes.is_empty() && (matches!(self.transform, Transform::None) || !self.decoded.is_float()) {
-            return Err(("reserved codes", "a transform to floating point", pair()));
+            return Err(
+                "reserved codes (for NaN, no-data and ±infinity) need a transform that decodes to floating point"
+                    .into(),
+            );
         }
         if self.codes.no_data.is_some() && self.no_data.is_none() {
-            return Err(("no-data code", "a no-data value", "none".into()));
+            return Err("the array reserves a code for no-data, but does not say which value means no-data".into());
         }
         if !self.codes.is_empty() && self.stored.bytes() > 4 {
-            return Err(("reserved codes", "a stored type of at most 4 bytes", pair()));
+            return Err(format!(
+                "reserved codes cannot be used with the stored type {}, which is wider than 4 bytes",
+                self.stored
+            ));
         }
         let bits = match self.transform {
             Transform::Fixed { bits, .. } => u64::from(bits.min(16)),
@@ -315,25 +323,33 @@ impl ArrayDescriptor {
         let codes = self.codes.all();
         for (i, code) in codes.iter().enumerate() {
             let Some(code) = code else { continue };
-            if *code > max || codes.iter().take(i).flatten().any(|c| c == code) {
-                return Err(("reserved code", "distinct patterns of the stored type", format!("{code:#x}")));
+            if *code > max {
+                return Err(format!("the reserved code {code:#x} does not fit in {bits} bits"));
+            }
+            if codes.iter().take(i).flatten().any(|c| c == code) {
+                return Err(format!("the reserved code {code:#x} is used twice"));
             }
         }
         if let Transform::Fixed { bits, scale, offset } = &self.transform {
             let fits = if self.stored == Dtype::U8 { *bits == 8 } else { (9..=16).contains(bits) };
             if !fits {
-                return Err(("fixed-point bits", "8 in uint8, 9 to 16 in uint16", bits.to_string()));
+                let stored = self.stored;
+                return Err(format!(
+                    "{bits}-bit fixed-point values cannot be stored as {stored}: uint8 holds 8 bits, uint16 9 to 16"
+                ));
             }
             let bands = usize::try_from(self.bands()).ok();
             if Some(scale.len()) != bands || Some(offset.len()) != bands || self.shape.is_empty() {
-                return Err(("band table", "one scale and one offset per band", scale.len().to_string()));
+                return Err(format!(
+                    "the band table must have one scale and one offset per band, but has {} scales and {} offsets for \
+                     an array of shape {:?}",
+                    scale.len(),
+                    offset.len(),
+                    self.shape
+                ));
             }
             if scale.iter().any(|s| !s.is_finite() || *s < 0.0) || offset.iter().any(|o| !o.is_finite()) {
-                return Err((
-                    "band table",
-                    "finite offsets, and finite scales of at least 0",
-                    "a negative or non-finite value".into(),
-                ));
+                return Err("the band table has a negative scale, or a value that is not finite".into());
             }
         }
         Ok(())
@@ -352,6 +368,8 @@ fn optional<T>(what: &'static str, value: T, present: bool, is_zero: impl Fn(&T)
     match present {
         true => Ok(Some(value)),
         false if is_zero(&value) => Ok(None),
-        false => Err(Error::format(what, "zero, because its flag is clear", "a nonzero value")),
+        false => Err(Error::malformed(format!(
+            "the array descriptor is damaged: the {what} is not zero, although its flag is not set"
+        ))),
     }
 }

@@ -106,7 +106,9 @@ impl Dtype {
             .iter()
             .filter(|&&axis| axis != 0)
             .try_fold(self.bytes(), |acc, &axis| acc.checked_mul(axis))
-            .ok_or_else(|| Error::format("array shape", "a size below 2^64 bytes", format!("{shape:?}")))?;
+            .ok_or_else(|| {
+                Error::malformed(format!("an array of shape {shape:?} is too large: it would exceed 2^64 bytes"))
+            })?;
         Ok(if shape.contains(&0) { 0 } else { bytes })
     }
 }

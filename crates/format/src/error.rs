@@ -53,15 +53,15 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum Error {
     /// The bytes violate the specification.
-    #[error("{place}{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
+    #[error("{place}{}", sentence(what, expected, found))]
     Format {
         /// Where the error is.
         place: Box<Place>,
-        /// Part of the layout, named as in the specification.
+        /// Part of the layout, named as in the specification, or the whole message.
         what: String,
-        /// The value that the specification requires.
+        /// The value that the specification requires. Empty if `what` is the whole message.
         expected: String,
-        /// Value found instead.
+        /// Value found instead. Empty if `what` is the whole message.
         found: String,
         /// Suggestion for the user's next step.
         hint: Option<Box<Hint>>,
@@ -89,17 +89,33 @@ pub enum Error {
         hint: Option<Hint>,
     },
     /// A bug in shardpack: the program reached a state that no input should cause.
-    #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
+    #[error("{place}internal error: {}", sentence(what, expected, found))]
     Internal {
         /// Location of the error, as far as known.
         place: Box<Place>,
-        /// The operation that failed, or the value that is wrong.
+        /// The operation that failed, or the value that is wrong, or the whole message.
         what: String,
-        /// State that the code assumes.
+        /// State that the code assumes. Empty if `what` is the whole message.
         expected: String,
-        /// Actual state.
+        /// Actual state. Empty if `what` is the whole message.
         found: String,
     },
+}
+
+/// Writes the message of an [`Error::Format`] or an [`Error::Internal`], with hidden characters replaced. If `expected`
+/// and `found` are empty, `what` is the whole message.
+///
+/// ```
+/// use shardpack_format::sentence;
+/// assert_eq!(sentence("codec", "raw or jpeg", "zstd"), "codec: expected raw or jpeg, found zstd");
+/// assert_eq!(sentence("the record is truncated", "", ""), "the record is truncated");
+/// ```
+#[must_use]
+pub fn sentence(what: &str, expected: &str, found: &str) -> String {
+    match (expected, found) {
+        ("", "") => visible(what).into_owned(),
+        _ => format!("{}: expected {}, found {}", visible(what), visible(expected), visible(found)),
+    }
 }
 
 /// Returns a hint that names the option for raising a limit, or `None` for limits that no real dataset reaches.
@@ -126,6 +142,16 @@ impl Error {
             found: found.to_string(),
             hint: None,
         }
+    }
+
+    /// Creates an [`Error::Format`] without a location from a whole message. Use it if no single value is wrong.
+    ///
+    /// ```
+    /// let error = shardpack_format::Error::malformed("the JPEG is truncated");
+    /// assert_eq!(error.in_file("a.jpg").to_string(), "`a.jpg`: the JPEG is truncated");
+    /// ```
+    pub fn malformed(text: impl Into<String>) -> Self {
+        Self::format(text, "", "")
     }
 
     /// Creates an [`Error::Limit`] without a location.
@@ -204,10 +230,11 @@ impl Error {
     /// ```
     /// let panic = std::panic::catch_unwind(|| panic!("no row")).unwrap_err();
     /// let error = shardpack_format::Error::panicked("decoding", &*panic);
-    /// assert!(error.to_string().contains("decoding: expected no panic, found no row"));
+    /// assert!(error.to_string().contains("decoding failed with a panic: no row"));
     /// ```
     pub fn panicked(what: impl Into<String>, panic: &(dyn std::any::Any + Send)) -> Self {
-        Self::internal(what, "no panic", panic_text(panic))
+        let what: String = what.into();
+        Self::internal(format!("{what} failed with a panic: {}", panic_text(panic)), "", "")
     }
 
     fn place_mut(&mut self) -> Option<&mut Place> {

@@ -80,8 +80,10 @@ impl Footer {
     /// not add up to exactly `file_bytes`; `Limit` if the index or the number of records is over the limits.
     pub fn parse(bytes: &[u8], file_bytes: u64, limits: &Limits) -> Result<Self> {
         if file_bytes < HEADER_BYTES + FOOTER_BYTES {
-            let smallest = format!("at least {} bytes", HEADER_BYTES + FOOTER_BYTES);
-            return Err(Error::format("shard size", smallest, format!("{file_bytes} bytes (truncated)")));
+            let smallest = HEADER_BYTES + FOOTER_BYTES;
+            return Err(Error::malformed(format!(
+                "the shard is truncated: it has {file_bytes} bytes, but needs at least {smallest}"
+            )));
         }
         let mut cur = Cursor::new(bytes, "footer");
         let magic: [u8; 8] = cur.array()?;
@@ -89,11 +91,10 @@ impl Footer {
         if magic != FOOTER_MAGIC || end != END_MAGIC || bytes.len() as u64 != FOOTER_BYTES {
             let found = format!("{} … {}", magic.escape_ascii(), end.escape_ascii());
             let expected = format!("{} … {}", FOOTER_MAGIC.escape_ascii(), END_MAGIC.escape_ascii());
-            return Err(Error::format(
-                "footer magic (the file is cut short, or has extra bytes at its end)",
-                expected,
-                found,
-            ));
+            return Err(Error::malformed(format!(
+                "the shard has no footer, so the file is truncated or has extra bytes at its end (expected the magic \
+                 {expected}, found {found})"
+            )));
         }
         check_crc("footer CRC32", bytes, CRC_AT)?;
         let identity = Identity::parse(&mut cur)?;
@@ -109,19 +110,20 @@ impl Footer {
         cur.zeros(16)?;
         if stated_bytes != file_bytes || footer.file_bytes() != file_bytes {
             let offset = footer.file_bytes().saturating_sub(FOOTER_BYTES);
-            let found = format!("a file of {file_bytes} bytes with its footer at offset {offset}");
-            return Err(Error::format("shard size", format!("{stated_bytes} bytes"), found));
+            return Err(Error::malformed(format!(
+                "the shard is damaged: its footer declares {stated_bytes} bytes and belongs at offset {offset}, but \
+                 the file has {file_bytes} bytes"
+            )));
         }
         if footer.index_offset < HEADER_BYTES
             || !footer.index_offset.is_multiple_of(64)
             || !footer.index_bytes.is_multiple_of(64)
         {
-            let found = format!("offset {} and {} bytes", footer.index_offset, footer.index_bytes);
-            return Err(Error::format(
-                "index range",
-                "an offset and a size in multiples of 64, after the header",
-                found,
-            ));
+            return Err(Error::malformed(format!(
+                "the footer is damaged: the index must follow the header, with an offset and a size in multiples of \
+                 64, but has the offset {} and {} bytes",
+                footer.index_offset, footer.index_bytes
+            )));
         }
         if footer.index_bytes > limits.max_index_bytes {
             return Err(Error::limit("index", "max_index_bytes", limits.max_index_bytes, footer.index_bytes));
@@ -140,8 +142,8 @@ impl Footer {
     /// let footer = Footer { identity, record_count: 0, index_offset: 64, index_bytes: 128, index_crc32: 1 };
     /// footer.check_header(&identity)?;
     /// let error = footer.check_header(&Identity { shard_number: 4, ..identity }).unwrap_err().to_string();
-    /// assert!(error.contains("expected shard 3 of dataset 0707"), "{error}");
-    /// assert!(error.contains("found shard 4 of dataset 0707"), "{error}");
+    /// assert!(error.contains("shard 3 of dataset 0707"), "{error}");
+    /// assert!(error.contains("shard 4 of dataset 0707"), "{error}");
     /// # Ok::<(), shardpack_format::Error>(())
     /// ```
     ///
@@ -151,6 +153,9 @@ impl Footer {
         if self.identity == *header {
             return Ok(());
         }
-        Err(Error::format("identity in header and footer", self.identity, header))
+        let identity = self.identity;
+        Err(Error::malformed(format!(
+            "the footer and the header of the shard do not match: {identity} in the footer, {header} in the header"
+        )))
     }
 }

@@ -120,11 +120,10 @@ impl Identity {
         let (required_features, optional_features) = (cur.u64()?, cur.u64()?);
         let unknown = required_features & !KNOWN_REQUIRED_FEATURES;
         if unknown != 0 {
-            return Err(Error::format(
-                "required features",
-                "only features of version 1.0",
-                format!("unknown features (bits {unknown:#x})"),
-            ));
+            return Err(Error::malformed(format!(
+                "the shard needs features that this version of shardpack does not support (bits {unknown:#x})"
+            ))
+            .with_hint("upgrade shardpack"));
         }
         let dataset_id = DatasetId(cur.array()?);
         let shard_number = cur.u32()?;

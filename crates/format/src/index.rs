@@ -64,13 +64,14 @@ impl IndexBuilder {
         let expected: usize = self.scalars.iter().map(|(dtype, _)| dtype.size()).sum();
         if scalars.len() != expected {
             return Err(Error::usage(format!(
-                "the packed scalars must have {expected} bytes, but have {}",
+                "the schema has {expected} bytes of scalar values per sample, but {} bytes were given",
                 scalars.len()
             )));
         }
         let offset = self.next_offset;
         let end = offset.checked_add(frame.padded_bytes()).filter(|&e| e < 1 << 63);
-        self.next_offset = end.ok_or_else(|| Error::usage("the shard would have 2^63 bytes or more"))?;
+        self.next_offset =
+            end.ok_or_else(|| Error::usage("the shard would exceed 2^63 bytes: split it into several shards"))?;
         let mut rest = scalars;
         for (dtype, column) in &mut self.scalars {
             let (value, tail) =
@@ -127,7 +128,7 @@ impl IndexBuilder {
     /// `Usage` if there are 2³² scalar fields or more.
     pub fn encode(&self, metadata: &[u8]) -> Result<Vec<u8>> {
         let scalar_count = u32::try_from(self.scalars.len()).map_err(|_| {
-            Error::usage(format!("expected fewer than 2^32 scalar fields, found {}", self.scalars.len()))
+            Error::usage(format!("a dataset must have fewer than 2^32 scalar fields, but has {}", self.scalars.len()))
         })?;
         let mut out = Vec::new();
         out.extend(INDEX_MAGIC);
@@ -214,7 +215,7 @@ impl Index {
         known: Option<&SharedMetadata>,
     ) -> Result<Self> {
         if bytes.len() as u64 != footer.index_bytes {
-            return Err(Error::format("index bytes", footer.index_bytes, bytes.len()));
+            return Err(Error::format("size of the index in bytes", footer.index_bytes, bytes.len()));
         }
         let computed = crc32fast::hash(&bytes);
         if computed != footer.index_crc32 {
@@ -228,7 +229,7 @@ impl Index {
         }
         let records = cur.u64()?;
         if records != footer.record_count {
-            return Err(Error::format("record count in index", footer.record_count, records));
+            return Err(Error::format("record count in the index", footer.record_count, records));
         }
         let metadata_bytes = cur.u64()?;
         let keys_bytes = cur.u64()?;
@@ -243,10 +244,11 @@ impl Index {
         let columns_at = cur.pos();
         let types: Vec<Dtype> = metadata.metadata().schema.scalars().map(|(_, dtype)| dtype).collect();
         if types.len() as u64 != u64::from(scalar_count) {
-            return Err(Error::format("scalar count in index", types.len(), scalar_count));
+            return Err(Error::format("scalar count in the index", types.len(), scalar_count));
         }
         let section = |cur: &mut Cursor<'_>, item_bytes: u64| -> Result<Range<usize>> {
-            let overflow = || Error::format("index column", "a size below 2^64 bytes", format!("{records} rows"));
+            let overflow =
+                || Error::malformed(format!("the index is damaged: {records} records would need more than 2^64 bytes"));
             let start = cur.pos() - columns_at;
             let len = records.checked_mul(item_bytes).ok_or_else(overflow)?;
             cur.take(len)?;
@@ -279,27 +281,27 @@ impl Index {
         for i in 0..self.records {
             let row = self.row(i).unwrap_or_else(|| bug("a row for every record"));
             if row.offset != expected || row.length < FRAME_BYTES {
-                let found = format!("offset {} and {} bytes", row.offset, row.length);
-                return Err(Error::format("record range", format!("offset {expected} and at least 64 bytes"), found)
+                let found = format!("{} bytes at offset {}", row.length, row.offset);
+                return Err(Error::format("record range", format!("at least 64 bytes at offset {expected}"), found)
                     .in_record(i));
             }
             let end = row.offset.checked_add(row.length).and_then(align_up).filter(|&end| end <= footer.index_offset);
             expected = end.ok_or_else(|| {
-                let found = format!("offset {} and {} bytes", row.offset, row.length);
-                Error::format("record range", format!("an end at offset {} or before", footer.index_offset), found)
-                    .in_record(i)
+                let expected = format!("at most {} (the start of the index)", footer.index_offset);
+                let end = u128::from(row.offset) + u128::from(row.length);
+                Error::format("end of the record range", expected, end).in_record(i)
             })?;
             let next_end = self.u64_at(&self.key_ends, i);
             let next_end = next_end.unwrap_or_else(|| bug("a key for every record"));
             if next_end < key_end || next_end > self.keys.len() as u64 {
                 let expected = format!("{key_end} to {}", self.keys.len());
-                return Err(Error::format("key end", expected, next_end).in_record(i));
+                return Err(Error::format("end of the sample key in the index", expected, next_end).in_record(i));
             }
             key_end = next_end;
             let key = self.key_bytes(i).map(std::str::from_utf8);
             match key {
                 Some(Ok(key)) => check_key(key).map_err(|e| e.in_record(i))?,
-                _ => return Err(Error::format("sample key", "UTF-8", "invalid UTF-8").in_record(i)),
+                _ => return Err(Error::malformed("the sample key is not valid UTF-8").in_record(i)),
             }
         }
         if expected != footer.index_offset {
@@ -317,10 +319,8 @@ impl Index {
                 continue;
             }
             let column = self.column(position).unwrap_or_else(|| bug("a column for every scalar field"));
-            if let Some(i) = column.iter().position(|&b| b > 1) {
-                return Err(
-                    Error::format(format!("bool scalar {name:?}"), "0 or 1", "a different byte").in_record(i as u64)
-                );
+            if let Some((i, byte)) = column.iter().enumerate().find(|(_, byte)| **byte > 1) {
+                return Err(Error::format(format!("bool scalar {name:?}"), "0 or 1", byte).in_record(i as u64));
             }
         }
         Ok(())

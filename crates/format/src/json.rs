@@ -41,7 +41,7 @@ pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], 
 /// assert!(check_json(br#"{"a": 1, "a": 2}"#, &Limits::default()).is_err());
 /// ```
 pub fn check_json(bytes: &[u8], limits: &Limits) -> Result<()> {
-    check("JSON", bytes, limits).map(drop)
+    check("value", bytes, limits).map(drop)
 }
 
 pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<u64> {
@@ -62,7 +62,7 @@ pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result
 }
 
 fn fail(what: &'static str, e: serde_json::Error) -> Error {
-    Error::format(what, "strict JSON", format_args!("a parse error: {e}"))
+    Error::malformed(format!("the {what} is not valid JSON: {e}"))
 }
 
 struct AsObject<D>(D);
@@ -134,7 +134,8 @@ pub(crate) fn to_vec<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
 
 /// Reads exactly `2 × N` lower-case hexadecimal digits.
 pub(crate) fn from_hex<const N: usize>(s: &str) -> Result<[u8; N]> {
-    let fail = || Error::format("hexadecimal number", format!("{} lower-case digits", 2 * N), format!("{s:?}"));
+    let fail =
+        || Error::format("hexadecimal number", format!("{} characters from 0-9 and a-f", 2 * N), format!("{s:?}"));
     let digit = |b: u8| match b {
         b'0'..=b'9' => Ok(b - b'0'),
         b'a'..=b'f' => Ok(b - b'a' + 10),

@@ -34,7 +34,7 @@ pub use codec_id::Codec;
 pub use descriptor::{ArrayDescriptor, Codes, Layout, MAX_RANK, Transform};
 pub use dtype::Dtype;
 pub use element::ElementType;
-pub use error::{Error, Place, REPORT_HINT, Result, bug, panic_text};
+pub use error::{Error, Place, REPORT_HINT, Result, bug, panic_text, sentence};
 pub use explain::{ErrorKind, Explain, SystemError};
 pub use footer::{FOOTER_BYTES, Footer, TAIL_BYTES};
 pub use header::{DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, SEGMENT_INDEXES, VERSION};

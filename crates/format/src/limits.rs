@@ -104,7 +104,9 @@ impl Limits {
     pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
         if bytes > 1 << 20 && bytes > most {
-            return Err(Error::limit("decoded size of a picture", "max_expansion", most, bytes));
+            let what = "expansion of the picture (decoded bytes / 24 / stored bytes)";
+            let found = bytes.div_ceil(stored.saturating_mul(24).max(1));
+            return Err(Error::limit(what, "max_expansion", self.max_expansion, found));
         }
         Ok(())
     }
@@ -123,7 +125,7 @@ impl Limits {
     pub fn check_runs(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_run_bytes.max(self.max_expansion.saturating_mul(stored));
         if bytes > most {
-            return Err(Error::limit("size of the runs of one value in a field", "max_run_bytes", most, bytes));
+            return Err(Error::limit("decoded size of repeated values in a field", "max_run_bytes", most, bytes));
         }
         Ok(())
     }

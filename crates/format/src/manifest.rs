@@ -211,11 +211,10 @@ impl Manifest {
         for shard in &manifest.shards {
             check_shard_name(&shard.name)?;
             if !names.insert(shard.name.to_ascii_lowercase()) {
-                return Err(Error::format(
-                    "shard names",
-                    "unique names, ignoring case",
-                    format!("{:?} twice", shard.name),
-                ));
+                return Err(Error::malformed(format!(
+                    "the manifest lists the shard name {:?} twice (ignoring case)",
+                    shard.name
+                )));
             }
             if shard.bytes < HEADER_BYTES + FOOTER_BYTES {
                 return Err(Error::format(
@@ -226,12 +225,12 @@ impl Manifest {
             }
             samples = samples
                 .checked_add(shard.samples)
-                .ok_or_else(|| Error::format("samples of all shards", "a sum below 2^64", "a larger sum"))?;
+                .ok_or_else(|| Error::malformed("the shards hold 2^64 samples or more in total"))?;
         }
         if samples != manifest.samples {
             return Err(Error::format(
-                "samples of the dataset",
-                format!("{samples}, the sum over the shards"),
+                "number of samples in the manifest",
+                format!("{samples} (the sum over the shards)"),
                 manifest.samples,
             ));
         }

@@ -72,11 +72,11 @@ pub fn check_shard_name(name: &str) -> Result<()> {
     let fail = |why| Err(Error::format("shard name", why, format!("{name:?}")));
     let parts: Vec<&str> = name.split('/').collect();
     if parts.len() > 2 {
-        return fail("a file name with at most one folder before it");
+        return fail("FILE or FOLDER/FILE");
     }
     for part in parts {
         if part.is_empty() || part.len() > 255 {
-            return fail("a name whose parts have 1 to 255 bytes each");
+            return fail("a file or folder name of 1 to 255 bytes");
         }
         if !part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
             return fail("a name with only the characters A-Z a-z 0-9 . _ -");
@@ -87,7 +87,7 @@ pub fn check_shard_name(name: &str) -> Result<()> {
         let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
         let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| matches!(n.as_bytes(), [b'1'..=b'9']));
         if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt") {
-            return fail("a name that Windows does not reserve for a device (such as CON or NUL)");
+            return fail("a name other than those that Windows reserves (CON, NUL, COM1, …)");
         }
     }
     Ok(())

@@ -99,8 +99,9 @@ impl Frame {
         cur.zeros(16)?;
         let head = u64::from(head_bytes);
         if head < FRAME_BYTES || head % 64 != 0 || head > record_bytes || align_up(record_bytes).is_none() {
-            let found = format!("{head} of {record_bytes}");
-            return Err(Error::format("record head bytes", "a multiple of 64 within the record", found));
+            return Err(Error::malformed(format!(
+                "the record is damaged: head_bytes must be a multiple of 64 up to {record_bytes}, but is {head}"
+            )));
         }
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
@@ -112,7 +113,7 @@ impl Frame {
     pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
         let found = bytes.len();
         let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| {
-            Error::usage(format!("record to renumber: expected at least {FRAME_LEN} bytes, found {found}"))
+            Error::usage(format!("cannot renumber the record: it has {found} bytes, but needs at least {FRAME_LEN}"))
         })?;
         self.sample_id = sample_id;
         let mut anew = Vec::with_capacity(FRAME_LEN);
@@ -231,14 +232,21 @@ impl<'a> Record<'a> {
         }
         let key_at = cur.pos();
         if u64::from(frame.key_bytes) > MAX_KEY_BYTES {
-            return Err(Error::format("key bytes", format!("at most {MAX_KEY_BYTES}"), frame.key_bytes).at(36));
+            return Err(Error::format(
+                "size of the sample key in bytes",
+                format!("at most {MAX_KEY_BYTES}"),
+                frame.key_bytes,
+            )
+            .at(36));
         }
         let key = std::str::from_utf8(cur.take(u64::from(frame.key_bytes))?)
-            .map_err(|e| Error::format("sample key", "UTF-8", e).at(key_at))?;
+            .map_err(|e| Error::malformed(format!("the sample key is not valid UTF-8: {e}")).at(key_at))?;
         check_key(key).map_err(|e| e.at(key_at))?;
         cur.pad()?;
         if cur.pos() != u64::from(frame.head_bytes) {
-            return Err(Error::format("record head bytes", cur.pos(), frame.head_bytes).at(24));
+            let (found, declared) = (cur.pos(), frame.head_bytes);
+            let text = format!("the record is damaged: head_bytes is {declared}, but must be {found}");
+            return Err(Error::malformed(text).at(24));
         }
         for (entry, value) in fields.iter().zip(&mut values) {
             // `value` was made from `entry`: both are `None` if the sample has no value.
@@ -251,7 +259,7 @@ impl<'a> Record<'a> {
             value.bytes = cur.take(entry.stored_bytes)?;
         }
         if cur.pos() != frame.record_bytes {
-            return Err(Error::format("record bytes", cur.pos(), frame.record_bytes).at(16));
+            return Err(Error::format("size of the record in bytes", cur.pos(), frame.record_bytes).at(16));
         }
         Ok(Self { frame, key, scalars, fields: values })
     }
@@ -345,14 +353,16 @@ impl<'a> Record<'a> {
             let descriptor = head.take(u64::from(descriptor_bytes))?;
             let bytes = align_up(end).and_then(|start| Some(start..start.checked_add(stored_bytes)?));
             let bytes = bytes.filter(|bytes| bytes.end <= frame.record_bytes).ok_or_else(|| {
-                let expected = format!("a size that fits in the rest of the record of {} bytes", frame.record_bytes);
-                Error::format("size of a field value", expected, stored_bytes)
+                Error::malformed(format!(
+                    "the record of {} bytes is damaged: a field value of {stored_bytes} bytes extends past its end",
+                    frame.record_bytes
+                ))
             })?;
             end = bytes.end;
             places.push(Some(FieldPlace { codec, decoded_bytes, descriptor, bytes }));
         }
         if end != frame.record_bytes {
-            return Err(Error::format("record bytes", end, frame.record_bytes).at(16));
+            return Err(Error::format("size of the record in bytes", end, frame.record_bytes).at(16));
         }
         Ok(places)
     }
@@ -400,14 +410,20 @@ impl Entry {
         let decoded_bytes = cur.u64()?;
         if code == 0 {
             if (descriptor_bytes, stored_bytes, decoded_bytes) != (0, 0, 0) {
-                let found = format!("{descriptor_bytes}, {stored_bytes} and {decoded_bytes} bytes");
-                return Err(Error::format("lengths of an absent field", "0 bytes", found));
+                return Err(Error::malformed(format!(
+                    "the record is damaged: a missing field has a descriptor of {descriptor_bytes} bytes, \
+                     {stored_bytes} stored bytes and {decoded_bytes} decoded bytes"
+                )));
             }
             return Ok(None);
         }
         let codec = Codec::from_code(code)?;
         if matches!(codec, Codec::Raw | Codec::Jpeg) && stored_bytes != decoded_bytes {
-            return Err(Error::format(format!("decoded bytes of codec {codec}"), stored_bytes, decoded_bytes));
+            return Err(Error::format(
+                format!("decoded size of a {codec} value in bytes"),
+                stored_bytes,
+                decoded_bytes,
+            ));
         }
         Ok(Some(Self { codec, descriptor_bytes, stored_bytes, decoded_bytes }))
     }

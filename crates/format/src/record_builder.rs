@@ -53,7 +53,7 @@ impl RecordLayout {
         check_key(key)?;
         if scalars.len() as u64 != schema.scalar_bytes() {
             return Err(Error::usage(format!(
-                "the packed scalars must have {} bytes, but have {}",
+                "the schema has {} bytes of scalar values per sample, but {} bytes were given",
                 schema.scalar_bytes(),
                 scalars.len()
             )));
@@ -65,7 +65,11 @@ impl RecordLayout {
                 fields.len()
             )));
         }
-        let too_large = || Error::usage("the record is too large for the format");
+        let too_large = || {
+            Error::usage(
+                "the record is too large: at most 65535 fields, a 4 GiB head and 2^63 bytes in total are possible",
+            )
+        };
         let mut head = Vec::with_capacity(256);
         for field in fields {
             let (codec, descriptor_bytes, stored, decoded) = match field {
@@ -190,7 +194,7 @@ impl RecordBuilder {
         let place = fields.first().cloned().unwrap_or(0..0);
         if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
             return Err(Error::usage(format!(
-                "the first value of a record ({} bytes) must fill its buffer from offset {at} to the end at {}",
+                "the buffer must end with the {} bytes of the first value, at offset {at}, but has {} bytes in total",
                 place.len(),
                 bytes.len()
             )));

@@ -246,7 +246,7 @@ impl Schema {
             return Err(Error::limit("number of fields", "max_fields", limits.max_fields, self.fields.len() as u64));
         }
         if self.stored_count() > usize::from(u16::MAX) {
-            return Err(Error::format("stored fields", "at most 65535", self.stored_count()));
+            return Err(Error::format("number of stored fields", "at most 65535", self.stored_count()));
         }
         let mut seen = HashSet::new();
         for field in &self.fields {
@@ -256,20 +256,21 @@ impl Schema {
                 || !name.iter().copied().all(allowed)
                 || matches!(name.first(), None | Some(b'.' | b'-'))
             {
-                let expected = "1 to 255 characters of A-Z a-z 0-9 _ - ., not beginning with . or -";
-                return Err(Error::format("field name", expected, format!("{:?}", field.name)));
+                return Err(Error::malformed(format!(
+                    "the field name {:?} is invalid: it must have 1 to 255 characters of A-Z a-z 0-9 _ - ., and not \
+                     begin with . or -",
+                    field.name
+                )));
             }
             if !seen.insert(field.name.as_str()) {
-                return Err(Error::format("field names", "unique names", format!("{:?} twice", field.name)));
+                return Err(Error::malformed(format!("the field name {:?} occurs twice", field.name)));
             }
             if (field.kind == FieldKind::Scalar) != field.dtype.is_some() {
-                let found = field.dtype.map_or("no dtype", Dtype::name);
-                let expected = if field.dtype.is_none() {
-                    "a `dtype`, because the field is a scalar"
-                } else {
-                    "no `dtype`, because the field is not a scalar"
-                };
-                return Err(Error::format(format!("field {:?}", field.name), expected, found));
+                let name = &field.name;
+                return Err(Error::malformed(match field.dtype {
+                    None => format!("field {name:?} is a scalar, so it needs a `dtype`"),
+                    Some(_) => format!("field {name:?} is not a scalar, so it must not have a `dtype`"),
+                }));
             }
         }
         Ok(())

@@ -35,7 +35,10 @@ impl<const N: usize> KernelSource<N> {
         Err(GpuError::Driver {
             call: "loading the GPU kernels",
             name: "version mismatch".into(),
-            text: format!("found the parameters {found:?} instead of {:?}; reinstall shardpack", self.expected),
+            text: format!(
+                "they were built for another version of shardpack; reinstall it (parameters {found:?}, expected {:?})",
+                self.expected
+            ),
         })
     }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// use shardpack_format::Hint;
 /// use shardpack_io::Cause;
 /// use std::io::ErrorKind;
-/// let cause = Cause::new(ErrorKind::PermissionDenied, "the store denies access").with_hint("try other credentials");
-/// assert_eq!((cause.kind(), cause.to_string().as_str()), (ErrorKind::PermissionDenied, "the store denies access"));
+/// let cause = Cause::new(ErrorKind::PermissionDenied, "the store denied access").with_hint("try other credentials");
+/// assert_eq!((cause.kind(), cause.to_string().as_str()), (ErrorKind::PermissionDenied, "the store denied access"));
 /// assert_eq!(cause.hint(), Some(Hint::new("try other credentials")));
 /// ```
 #[derive(Debug, Clone)]

@@ -69,7 +69,7 @@ pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
 
 pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
     // Query the open handle rather than the path, so that the file cannot be swapped in between.
-    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", io::Error::from(e)))?;
+    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "read the metadata", io::Error::from(e)))?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let len = u64::try_from(stat.st_size).unwrap_or(0);
@@ -108,5 +108,5 @@ pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, C
 
 fn not_regular(found: &str) -> Cause {
     Cause::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}"))
-        .with_hint("remove it, or choose another folder: the packer does not open links, pipes or devices")
+        .with_hint("remove it, or write to another folder: shardpack opens only regular files in its folders")
 }

@@ -48,11 +48,10 @@ impl Storage for Folder {
         let refuse_link = |errno| match errno {
             // On a symlink, NOFOLLOW alone fails with LOOP. If DIRECTORY is set too, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
-                "`{}` is a symbolic link, or its path contains one, but only files in the folder of the dataset \
-                 itself are opened",
+                "`{}` is a symbolic link, or its folder is one: links in a dataset folder are not followed",
                 path.display()
             ))
-            .with_hint("replace the link with the file itself, or open the shard by its own path"),
+            .with_hint("replace the link with the file that it points to, or open that file directly"),
             other => open_error(&path, other),
         };
         let mut folder = None;

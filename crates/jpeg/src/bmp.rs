@@ -55,7 +55,7 @@ impl<'a> Bmp<'a> {
     /// `Format` if the header is missing or unsupported; `Limit` if the picture exceeds
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
-        let short = || Error::format("BMP", "a complete header", "the end of the file");
+        let short = || Error::malformed("the BMP header is truncated");
         let long = |at| le32(file, at).ok_or_else(short);
         let word = |at| le16(file, at).map(u32::from).ok_or_else(short);
         let header = long(14)?;
@@ -75,7 +75,7 @@ impl<'a> Bmp<'a> {
         let is_top_first = height < 0;
         let height = height.unsigned_abs();
         if width == 0 || height == 0 || width > i32::MAX.unsigned_abs() {
-            return Err(Error::format("size of the BMP", "at least one pixel", format!("{height} x {width}")));
+            return Err(Error::malformed(format!("the BMP has an invalid size: {width} × {height} pixels")));
         }
         let needed = (u64::from(width) * u64::from(height)).saturating_mul(3);
         if needed > limits.max_decoded_bytes {
@@ -104,12 +104,9 @@ impl<'a> Bmp<'a> {
                     5 => " (PNG)",
                     _ => "",
                 };
-                let found = format!("compression {compression}{name} with {bits} bits");
-                return Err(Error::format(
-                    "BMP",
-                    "uncompressed pixels, bit masks or run lengths, with 1 to 32 bits",
-                    found,
-                ));
+                return Err(Error::malformed(format!(
+                    "BMP compression {compression}{name} with {bits} bits per pixel is not supported"
+                )));
             }
         };
         let start = to_usize(long(10)?);
@@ -130,7 +127,10 @@ impl<'a> Bmp<'a> {
         let bmp = Self { width, height, is_top_first, bits: bits as usize, coding, palette, entry_bytes, pixels };
         let stored = bmp.row_bytes().saturating_mul(u64::from(height));
         if coding != Coding::Runs && stored > pixels.len() as u64 {
-            return Err(Error::format("BMP pixels", format!("{stored} bytes"), pixels.len()));
+            return Err(Error::malformed(format!(
+                "the BMP is truncated: its pixels take {stored} bytes, but the file has only {}",
+                pixels.len()
+            )));
         }
         Ok(bmp)
     }
@@ -201,7 +201,8 @@ impl<'a> Bmp<'a> {
         pixels.fill(if self.bits == 24 { [0; 3] } else { color(0) });
         let mut rest = self.pixels;
         let (mut x, mut y) = (0_usize, 0_usize);
-        let early = || Error::format("BMP run lengths", format!("{height} rows"), "the end of the file");
+        let early =
+            || Error::malformed(format!("the BMP is truncated: it has pixels for only some of its {height} rows"));
         let mut put = |x: usize, y: usize, color: [u8; 3]| {
             // Drop pixels past the end of a row.
             let row = if self.is_top_first { Some(y) } else { (height - 1).checked_sub(y) };

@@ -228,7 +228,7 @@ impl<'a> CutPlan<'a> {
                         return Err(self.miscounted(last, index, segments.offset()));
                     }
                     End::Marker(_) | End::Cut => {
-                        let error = Error::format("JPEG scan", "a marker at its end", "the end of the file");
+                        let error = Error::malformed("the JPEG is truncated: no marker follows its scan");
                         return Err(error.at(self.jpeg.len() as u64));
                     }
                 }
@@ -249,7 +249,7 @@ impl<'a> CutPlan<'a> {
     /// Returns the error for a frame that needs `expected` markers, if at least `found` markers were found.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
-        Error::format("number of JPEG restart markers", format!("{expected}, as its frame header requires"), found)
+        Error::format("number of JPEG restart markers", format!("{expected} (from the frame header)"), found)
             .at(self.header.scan_offset + scanned as u64)
     }
 }

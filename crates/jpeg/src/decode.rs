@@ -300,11 +300,10 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
 /// Returns the plan's window and area in pixels relative to the part `shown`.
 fn within(plan: &RenderPlan, shown: Rect) -> Result<(Rect, Area)> {
     if !shown.contains(&plan.window) {
-        return Err(Error::format(
-            "JPEG crop",
-            format!("a picture that contains {:?}", plan.window),
-            format!("{shown:?}"),
-        ));
+        return Err(Error::malformed(format!(
+            "the crop {} reaches outside the decoded part of the JPEG ({shown})",
+            plan.window
+        )));
     }
     let window = Rect { x: plan.window.x - shown.x, y: plan.window.y - shown.y, ..plan.window };
     let area = Area { x: plan.area.x - f64::from(shown.x), y: plan.area.y - f64::from(shown.y), ..plan.area };

@@ -25,9 +25,11 @@ pub enum JpegError {
 impl fmt::Display for JpegError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotJpeg => f.write_str("not a JPEG"),
-            Self::Truncated { needed } => write!(f, "JPEG header truncated: expected at least {needed} bytes"),
-            Self::Damaged { offset, what } => write!(f, "damaged JPEG header, offset {offset}: {what}"),
+            Self::NotJpeg => f.write_str("not a JPEG: it does not begin with FF D8 FF"),
+            Self::Truncated { needed } => {
+                write!(f, "the JPEG header is truncated: it needs at least {needed} bytes")
+            }
+            Self::Damaged { offset, what } => write!(f, "cannot read the JPEG header at offset {offset}: {what}"),
         }
     }
 }

@@ -37,25 +37,23 @@ impl<'a> Frames<'a> {
         if media_type != FRAMES {
             return Ok(Self { media_type, lengths: None, pictures: bytes });
         }
-        let wrong = |what: &str, expected: String, found: String| {
-            Error::format(format!("list of JPEGs: {what}"), expected, found)
-        };
+        let wrong = |text: String| Error::malformed(format!("the list of JPEGs is damaged: {text}"));
         let (count, rest) = bytes
             .split_first_chunk::<WORD>()
-            .ok_or_else(|| wrong("bytes", "at least 4".into(), bytes.len().to_string()))?;
+            .ok_or_else(|| wrong(format!("it has {} bytes, but needs at least 4", bytes.len())))?;
         let count = u32::from_le_bytes(*count);
         let table = usize::try_from(u64::from(count) * WORD as u64).ok().and_then(|table| rest.split_at_checked(table));
-        let (lengths, pictures) = table
-            .filter(|_| count > 0)
-            .ok_or_else(|| wrong("number of frames", format!("1 to {}", rest.len() / WORD), count.to_string()))?;
+        let (lengths, pictures) = table.filter(|_| count > 0).ok_or_else(|| {
+            wrong(format!("it declares {count} frames, but its size allows 1 to {}", rest.len() / WORD))
+        })?;
         let lengths = lengths.as_chunks::<WORD>().0;
         if let Some(empty) = lengths.iter().position(|length| *length == [0; WORD]) {
-            return Err(wrong("length of a frame", "at least 1".into(), format!("0 for frame {empty}")));
+            return Err(wrong(format!("frame {empty} is empty")));
         }
         // The sum cannot overflow, because there are fewer than 2^32 lengths and each is below 2^32.
         let total: u64 = lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
         if total != pictures.len() as u64 {
-            return Err(wrong("total size of the frames", pictures.len().to_string(), total.to_string()));
+            return Err(wrong(format!("it declares {total} bytes of frames, but has {}", pictures.len())));
         }
         Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
     }
@@ -66,8 +64,9 @@ impl<'a> Frames<'a> {
     /// `Usage` if there are no frames, a frame is empty, or a frame has 4 GiB or more.
     pub fn join(frames: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
         let count = u32::try_from(frames.len()).ok().filter(|count| *count > 0);
-        let count = count
-            .ok_or_else(|| Error::usage(format!("a list of JPEGs needs at least one frame, found {}", frames.len())))?;
+        let count = count.ok_or_else(|| {
+            Error::usage(format!("a list of JPEGs must have 1 to 4,294,967,295 frames, not {}", frames.len()))
+        })?;
         let bytes: usize = frames.iter().map(|frame| frame.as_ref().len() + WORD).sum();
         let mut out = Vec::with_capacity(bytes + WORD);
         out.extend(count.to_le_bytes());
@@ -75,7 +74,7 @@ impl<'a> Frames<'a> {
             let length = frame.as_ref().len();
             let stored = u32::try_from(length).ok().filter(|length| *length > 0);
             let stored = stored
-                .ok_or_else(|| Error::usage(format!("a frame must have 1 to 4,294,967,295 bytes, found {length}")))?;
+                .ok_or_else(|| Error::usage(format!("a frame must have 1 to 4,294,967,295 bytes, not {length}")))?;
             out.extend(stored.to_le_bytes());
         }
         frames.iter().for_each(|frame| out.extend(frame.as_ref()));
@@ -153,13 +152,13 @@ mod tests {
         let mut empty = list.clone();
         empty[4..8].copy_from_slice(&0_u32.to_le_bytes());
         for (bytes, said) in [
-            (&list[..3], "bytes: expected at least 4, found 3"),
-            (&list[..9], "number of frames: expected 1 to 1, found 2"),
-            (&[0; 4][..], "number of frames: expected 1 to 0, found 0"),
-            (&[0xff; 64], "number of frames: expected 1 to 15, found 4294967295"),
-            (&list[..17], "total size of the frames: expected 5, found 6"),
-            (&[&list[..], b"x"].concat(), "total size of the frames: expected 7, found 6"),
-            (&empty, "length of a frame: expected at least 1, found 0 for frame 0"),
+            (&list[..3], "it has 3 bytes, but needs at least 4"),
+            (&list[..9], "it declares 2 frames, but its size allows 1 to 1"),
+            (&[0; 4][..], "it declares 0 frames, but its size allows 1 to 0"),
+            (&[0xff; 64], "it declares 4294967295 frames, but its size allows 1 to 15"),
+            (&list[..17], "it declares 6 bytes of frames, but has 5"),
+            (&[&list[..], b"x"].concat(), "it declares 6 bytes of frames, but has 7"),
+            (&empty, "frame 0 is empty"),
         ] {
             let error = of(bytes).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -126,16 +126,16 @@ impl JpegHeader {
             let damaged = |what| JpegError::Damaged { offset, what };
             match marker {
                 0x01 | 0xD0..=0xD7 => continue,
-                0xD8 => return Err(damaged("a second start of image")),
+                0xD8 => return Err(damaged("it has a second start-of-image marker")),
                 0xD9 => return Err(damaged("the image ends before its first scan")),
-                0xDE => return Err(damaged("hierarchical JPEG")),
+                0xDE => return Err(damaged("hierarchical JPEGs are not supported")),
                 _ => {}
             }
             let body = walk.segment()?;
             match marker {
                 0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
                     if seen_frame {
-                        return Err(damaged("a second frame header"));
+                        return Err(damaged("it has a second frame header"));
                     }
                     seen_frame = true;
                     header.sof_offset = offset;
@@ -143,7 +143,7 @@ impl JpegHeader {
                 }
                 0xDA => {
                     if !seen_frame {
-                        return Err(damaged("a scan before the frame header"));
+                        return Err(damaged("a scan comes before the frame header"));
                     }
                     header.sos_offset = offset;
                     header.scan_offset = walk.pos as u64;
@@ -151,7 +151,8 @@ impl JpegHeader {
                     return Ok(header);
                 }
                 0xDD => {
-                    header.restart_interval = be16(body, 0).ok_or_else(|| damaged("a short restart interval"))?;
+                    header.restart_interval =
+                        be16(body, 0).ok_or_else(|| damaged("its restart interval is cut off"))?;
                 }
                 0xE0 if body.starts_with(b"JFIF\0") => header.jfif = true,
                 0xE1 if body.starts_with(b"Exif\0") => {
@@ -192,50 +193,50 @@ impl JpegHeader {
     }
 
     fn frame(&mut self, sof: u8, body: &[u8]) -> Result<(), &'static str> {
-        const SHORT: &str = "a short frame header";
+        const SHORT: &str = "its frame header is too short";
         self.sof = sof;
         self.precision = *body.first().ok_or(SHORT)?;
         self.height = be16(body, 1).ok_or(SHORT)?;
         self.width = be16(body, 3).ok_or(SHORT)?;
         self.component_count = *body.get(5).ok_or(SHORT)?;
         if self.height == 0 {
-            return Err("a height of 0 (a later DNL segment defines it, which few decoders support)");
+            return Err("its height is 0 (a height in a later DNL segment is not supported)");
         }
         if self.width == 0 {
-            return Err("a width of 0");
+            return Err("its width is 0");
         }
         let count = usize::from(self.component_count);
         if !(1..=4).contains(&count) {
-            return Err("a number of components outside 1 to 4");
+            return Err("its number of components must be from 1 to 4");
         }
         let specs = body.get(6..).ok_or(SHORT)?;
         if specs.len() != 3 * count {
-            return Err("a frame header whose length does not match its number of components");
+            return Err("the length of its frame header does not match the number of components");
         }
         for (component, spec) in self.components.iter_mut().zip(specs.as_chunks::<3>().0) {
             let [id, hv, table] = *spec;
             *component = Component { id, h: hv >> 4, v: hv & 15, table };
             if !(1..=4).contains(&component.h) || !(1..=4).contains(&component.v) {
-                return Err("a sampling factor outside 1 to 4");
+                return Err("its sampling factors must be from 1 to 4");
             }
             if table > 3 {
-                return Err("a quantisation table number outside 0 to 3");
+                return Err("its quantisation tables must be numbered from 0 to 3");
             }
         }
         Ok(())
     }
 
     fn scan(&mut self, body: &[u8]) -> Result<(), &'static str> {
-        let (&count, specs) = body.split_first().ok_or("an empty scan header")?;
+        let (&count, specs) = body.split_first().ok_or("its scan header is empty")?;
         if !(1..=4).contains(&count) || count > self.component_count {
-            return Err("a scan with no components, or with more than the frame has");
+            return Err("a scan has no components, or more than the frame");
         }
         if specs.len() != 2 * usize::from(count) + 3 {
-            return Err("a scan header whose length does not match its number of components");
+            return Err("the length of its scan header does not match the number of components");
         }
         let known = |id: u8| self.components().iter().any(|c| c.id == id);
         if !specs.as_chunks::<2>().0.iter().take(usize::from(count)).all(|&[id, _]| known(id)) {
-            return Err("a scan of a component that the frame does not have");
+            return Err("a scan has a component that the frame does not have");
         }
         self.scan_components = count;
         Ok(())

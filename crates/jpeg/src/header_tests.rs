@@ -125,7 +125,7 @@ fn damaged_exif_is_no_orientation() {
 fn refuses_damage() {
     let base = Jpeg::default();
     assert!(damage(&Jpeg { height: 0, ..base.clone() }).contains("DNL"));
-    assert_eq!(damage(&Jpeg { width: 0, ..base.clone() }), "a width of 0");
+    assert_eq!(damage(&Jpeg { width: 0, ..base.clone() }), "its width is 0");
     assert!(damage(&Jpeg { components: vec![], scan: 0, ..base.clone() }).contains("components"));
     assert!(damage(&Jpeg { components: vec![(1, 0, 1)], scan: 1, ..base.clone() }).contains("sampling"));
     assert!(damage(&Jpeg { components: vec![(1, 1, 5)], scan: 1, ..base.clone() }).contains("sampling"));
@@ -138,10 +138,10 @@ fn refuses_damage() {
     assert!(damage(&Jpeg { scan: 0, ..base }).contains("no components"));
     for (bytes, what) in [
         (b"\xFF\xD8\xFF\xD9".as_slice(), "the image ends before its first scan"),
-        (b"\xFF\xD8\xFF\xD8", "a second start of image"),
-        (b"\xFF\xD8\xFF\xE0\0\x01\0", "a segment length below 2"),
-        (b"\xFF\xD8\xFF\xDD\0\x03\0", "a short restart interval"),
-        (b"\xFF\xD8\xFF\xC0\0\x05\x08\0\x01", "a short frame header"),
+        (b"\xFF\xD8\xFF\xD8", "it has a second start-of-image marker"),
+        (b"\xFF\xD8\xFF\xE0\0\x01\0", "the length of a segment is less than 2"),
+        (b"\xFF\xD8\xFF\xDD\0\x03\0", "its restart interval is cut off"),
+        (b"\xFF\xD8\xFF\xC0\0\x05\x08\0\x01", "its frame header is too short"),
     ] {
         assert_eq!(JpegHeader::parse(bytes).unwrap_err().to_string().rsplit_once(": ").unwrap().1, what);
     }

@@ -40,12 +40,14 @@ impl Rescaled {
         match *self {
             Self::Fit { scale: (low, high) } if !(low >= 0.001 && low <= high && high <= SCALE_MAX) => {
                 Err(Error::usage(format!(
-                    "the scale of a jittered view must satisfy 0.001 ≤ low ≤ high ≤ {SCALE_MAX}, but is {low} to {high}"
+                    "the scale of a jittered view must be an ascending range within 0.001 to {SCALE_MAX}, \
+                     but is {low} to {high}"
                 )))
             }
             Self::ShortSide { range: (low, high) } if !(low >= 1 && low <= high && high <= SIDE_MAX) => {
                 Err(Error::usage(format!(
-                    "the shorter side of a random crop must satisfy 1 ≤ low ≤ high ≤ {SIDE_MAX}, but is {low} to {high}"
+                    "the shorter side for a random crop must be an ascending range within 1 to {SIDE_MAX} pixels, \
+                     but is {low} to {high}"
                 )))
             }
             _ => Ok(()),
@@ -181,10 +183,13 @@ mod tests {
             ..View::whole()
         };
         for scale in [(0.0, 1.0), (2.0, 1.0), (0.5, 17.0), (f64::NAN, 1.0)] {
-            assert!(said(scaled(scale)).contains("scale of a jittered view must satisfy 0.001 ≤ low"), "{scale:?}");
+            assert!(
+                said(scaled(scale)).contains("scale of a jittered view must be an ascending range within 0.001 to"),
+                "{scale:?}"
+            );
         }
         for range in [(0, 5), (6, 5), (5, 70_000)] {
-            assert!(said(View::random_crop(8, range)).contains("shorter side of a random crop must satisfy 1 ≤ low"));
+            assert!(said(View::random_crop(8, range)).contains("random crop must be an ascending range within 1 to"));
         }
     }
 }

@@ -125,7 +125,7 @@ impl Color {
 pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     let header = parse(jpeg)?;
     if header.precision > 8 {
-        return Err(Error::format("JPEG samples", "at most 8 bits", header.precision));
+        return Err(Error::malformed(format!("{}-bit JPEGs are not supported", header.precision)));
     }
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels > bounds.max_pixels {
@@ -136,7 +136,8 @@ pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> 
     if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {
-            return Err(Error::limit("JPEG scans", "scans for its size", allowed, found));
+            let what = format!("number of scans in a JPEG of {} × {} pixels", header.width, header.height);
+            return Err(Error::limit(what, "max_scans", allowed, found));
         }
     }
     Ok(header)

@@ -30,8 +30,8 @@ use shardpack_format::{Error, Result};
 pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let header = parse(jpeg)?;
     if header.stray_bytes > 0 {
-        let found = format!("{} bytes between two segments", header.stray_bytes);
-        return Err(Error::format("JPEG segments", "consecutive segments", found));
+        let stray = header.stray_bytes;
+        return Err(Error::malformed(format!("the JPEG is damaged: {stray} stray bytes between two segments")));
     }
     let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
     let mut interval = header.restart_interval;
@@ -46,8 +46,8 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
             let mut stray = 0;
             let (marker, offset) = walk.marker(&mut stray).map_err(|error| damaged(&error))?;
             if stray > 0 {
-                let found = format!("{stray} bytes outside segments");
-                return Err(Error::format("JPEG segments", "consecutive segments", found).at(offset));
+                let text = format!("the JPEG is damaged: {stray} stray bytes between two segments");
+                return Err(Error::malformed(text).at(offset));
             }
             match marker {
                 0xD9 => return Ok(()),
@@ -119,7 +119,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
                 let here = segments.offset() + segment.len();
                 return match expected {
                     Some(expected) if expected != count => {
-                        let expected = format!("{expected}, as its headers require");
+                        let expected = format!("{expected} (from the headers)");
                         Err(Error::format("number of JPEG restart markers", expected, count).at(at(here)))
                     }
                     _ => Ok(start + here),
@@ -130,15 +130,17 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
     }
 }
 
+const NO_END: &str = "the JPEG is truncated: it has no end-of-image marker (FF D9)";
+
 fn cut_off(jpeg: &[u8]) -> Error {
-    Error::format("JPEG", "an end-of-image marker (FF D9)", "the end of the file").at(jpeg.len() as u64)
+    Error::malformed(NO_END).at(jpeg.len() as u64)
 }
 
 fn damaged(error: &JpegError) -> Error {
     match error {
-        JpegError::Damaged { offset, what } => Error::format("JPEG", "valid segments (ITU-T T.81)", what).at(*offset),
-        JpegError::Truncated { .. } => Error::format("JPEG", "an end-of-image marker (FF D9)", "the end of the file"),
-        JpegError::NotJpeg => Error::format("JPEG", "a header", error),
+        JpegError::Damaged { offset, what } => Error::malformed(format!("the JPEG is invalid: {what}")).at(*offset),
+        JpegError::Truncated { .. } => Error::malformed(NO_END),
+        JpegError::NotJpeg => Error::malformed(error.to_string()),
     }
 }
 

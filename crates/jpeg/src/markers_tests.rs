@@ -61,13 +61,13 @@ fn damage_is_named() {
         assert!(error.contains(what), "{error}, expected {what}");
     };
     let third = all[2];
-    says(&jpeg[..third], "an end-of-image marker (FF D9)");
-    says(&[&jpeg[..third], b"\xFF\xD9"].concat(), "as its headers require, found 2");
+    says(&jpeg[..third], "no end-of-image marker (FF D9)");
+    says(&[&jpeg[..third], b"\xFF\xD9"].concat(), "(from the headers), found 2");
     says(&[&jpeg[..third], &jpeg[third + 2..]].concat(), "expected RST2, found RST3");
     says(&[&jpeg[..third], &jpeg[all[3]..]].concat(), "expected RST2, found RST3");
     let end = jpeg.len() - 2;
-    says(&jpeg[..end], "an end-of-image marker (FF D9)");
-    says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes outside segments");
+    says(&jpeg[..end], "no end-of-image marker (FF D9)");
+    says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 stray bytes between two segments");
     says(&[&jpeg[..end], b"\xFF\xC0\0\x04ab\xFF\xD9"].concat(), "found FF C0");
     says(&[&jpeg[..2], b"x", &jpeg[2..]].concat(), "JPEG");
     // Bytes after the end of the image are ignored, and so is an extra marker just before the end.
@@ -111,7 +111,7 @@ proptest! {
         }
         let decodes = PictureCheck::new().check("image/jpeg", &jpeg, &Limits::default());
         if let (Err(error), Ok(_)) = (check_markers(&jpeg), decodes) {
-            prop_assert!(error.to_string().contains("outside of segments"), "{error}");
+            prop_assert!(error.to_string().contains("stray bytes"), "{error}");
         }
     }
 }

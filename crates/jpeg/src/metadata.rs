@@ -67,22 +67,22 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut chunks: Vec<(u8, u8, &[u8])> = Vec::new();
     for (marker, body, _) in segments(jpeg) {
         let Some(chunk) = body.strip_prefix(ICC_TAG).filter(|_| marker == 0xE2) else { continue };
-        let &[number, count, ref data @ ..] = chunk else { return Err("a chunk without a number") };
+        let &[number, count, ref data @ ..] = chunk else { return Err("a chunk has no number") };
         if chunks.len() == usize::from(u8::MAX) {
-            return Err("more than 255 chunks");
+            return Err("it has more than 255 chunks");
         }
         chunks.push((number, count, data));
     }
     chunks.sort_by_key(|&(number, ..)| number);
     if chunks.iter().any(|&(_, count, _)| usize::from(count) != chunks.len()) {
-        return Err("a wrong number of chunks");
+        return Err("it has the wrong number of chunks");
     }
     if chunks.iter().zip(1..=u8::MAX).any(|(&(number, ..), expected)| number != expected) {
-        return Err("a missing or repeated chunk");
+        return Err("a chunk is missing or repeated");
     }
     let total: usize = chunks.iter().map(|(.., data)| data.len()).sum();
     if total > MAX_ICC_BYTES {
-        return Err("more than 4 MiB");
+        return Err("it is larger than 4 MiB");
     }
     let mut profile = Vec::with_capacity(total);
     for (.., data) in chunks {
@@ -96,14 +96,14 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
 /// offset 36.
 fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     if profile.len() < ICC_HEADER {
-        return Err("fewer bytes than a profile header");
+        return Err("it is shorter than a profile header");
     }
     let size = profile.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
     if u64::from(size) != profile.len() as u64 {
-        return Err("a length that differs from its header");
+        return Err("its length differs from the length in its header");
     }
     if profile.get(36..40) != Some(b"acsp") {
-        return Err("no profile signature");
+        return Err("it has no profile signature");
     }
     Ok(())
 }
@@ -127,10 +127,7 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
     if let Some(profile) = icc {
         check_profile(profile).map_err(|found| Error::usage(format!("invalid ICC profile: {found}")))?;
         if profile.len() > MAX_ICC_BYTES {
-            return Err(Error::usage(format!(
-                "the ICC profile must have at most 4 MiB, but has {} bytes",
-                profile.len()
-            )));
+            return Err(Error::usage(format!("the ICC profile must be at most 4 MiB, but is {} bytes", profile.len())));
         }
     }
     let header = parse(jpeg)?;

@@ -64,15 +64,15 @@ fn damaged_profiles_are_noted() {
     let huge = profile(65_000 * 70);
     let large = huge.chunks(65_000).zip(1..).map(|(data, n)| chunk(n, 70, data)).collect();
     for (segments, damage) in [
-        (vec![chunk(1, 2, &whole)], "a wrong number of chunks"),
-        (vec![chunk(1, 2, &whole[..9]), chunk(1, 2, &whole[9..])], "a missing or repeated chunk"),
-        (vec![chunk(0, 1, &whole)], "a missing or repeated chunk"),
-        (vec![chunk(1, 1, &whole[..499])], "a length that differs"),
-        (vec![chunk(1, 1, &whole[..100])], "fewer bytes than a profile header"),
-        (vec![chunk(1, 1, &unsigned)], "no profile signature"),
-        (vec![(0xE2, [ICC_TAG, &[1]].concat())], "a chunk without a number"),
+        (vec![chunk(1, 2, &whole)], "the wrong number of chunks"),
+        (vec![chunk(1, 2, &whole[..9]), chunk(1, 2, &whole[9..])], "a chunk is missing or repeated"),
+        (vec![chunk(0, 1, &whole)], "a chunk is missing or repeated"),
+        (vec![chunk(1, 1, &whole[..499])], "its length differs"),
+        (vec![chunk(1, 1, &whole[..100])], "it is shorter than a profile header"),
+        (vec![chunk(1, 1, &unsigned)], "it has no profile signature"),
+        (vec![(0xE2, [ICC_TAG, &[1]].concat())], "a chunk has no number"),
         (too_many, "more than 255 chunks"),
-        (large, "more than 4 MiB"),
+        (large, "larger than 4 MiB"),
     ] {
         let found = read(segments);
         assert_eq!(found.icc, None);

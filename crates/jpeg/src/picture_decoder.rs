@@ -203,8 +203,7 @@ impl PictureDecoder {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
             // Replace the decoder, because its state after the panic is unknown.
             *self = Self { narrowed: self.narrowed, ..Self::new(self.limits.clone()) };
-            let found = format!("a panic in the decoder: {}", panic_text(&*panic));
-            Err(Error::format("picture", "decodable data", found))
+            Err(Error::malformed(format!("the decoder panicked on the picture: {}", panic_text(&*panic))))
         })
     }
 

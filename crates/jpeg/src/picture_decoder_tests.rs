@@ -228,7 +228,7 @@ fn damage_and_size_are_refused() {
 fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
     let mut decoder = PictureDecoder::new(Limits::default());
     let error = decoder.guarded(|_| -> Result<()> { panic!("a defect of a library") }).unwrap_err().to_string();
-    assert!(error.contains("a panic in the decoder: a defect of a library"), "{error}");
+    assert!(error.contains("the decoder panicked on the picture: a defect of a library"), "{error}");
     let png = sixteen().png(BitDepth::Sixteen);
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     decoder.decode_into(&StoredPicture::new("image/png", &png), &Rendering::default(), &mut slot).unwrap();

@@ -158,7 +158,10 @@ fn to_rgb(color: (ColorType, BitDepth), raw: &[u8], rgb: &mut [u8]) -> Result<()
         (ColorType::Rgba, BitDepth::Sixteen) => {
             fill(rgb, raw, |&[r, s, g, h, b, c, ..]: &[u8; 8]| [[r, s], [g, h], [b, c]].map(of_u16));
         }
-        other => return Err(Error::format("picture", "gray or RGB of 8 or 16 bits", format!("{other:?}"))),
+        (color, depth) => {
+            let text = format!("{color:?} pictures with {} bits per channel are not supported", depth as u8);
+            return Err(Error::malformed(text));
+        }
     }
     Ok(())
 }
@@ -170,7 +173,7 @@ fn fill<const N: usize>(rgb: &mut [u8], raw: &[u8], of: impl Fn(&[u8; N]) -> [u8
 }
 
 fn damaged(error: impl std::fmt::Display) -> Error {
-    Error::format("picture", "decodable data", error)
+    Error::malformed(format!("the picture is damaged: {error}"))
 }
 
 #[cfg(test)]

@@ -64,9 +64,10 @@ impl Rect {
         if inside && self.width > 0 && self.height > 0 {
             return Ok(());
         }
-        Err(Error::usage(format!(
-            "the rectangle {self} must have at least one pixel and be within the picture of {width} × {height} pixels"
-        )))
+        Err(Error::usage(match inside {
+            true => format!("the rectangle {self} is empty"),
+            false => format!("the rectangle {self} is not within the picture of {width} × {height} pixels"),
+        }))
     }
 }
 

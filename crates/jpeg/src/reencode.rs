@@ -232,8 +232,11 @@ impl JpegReencoder {
         let (width, height) = (from.0 as usize, from.1 as usize);
         let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
         if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
-            let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
-            return Err(Error::usage(format!("pixels must have 1 or 3 channels of 1 byte, found {found}")));
+            return Err(Error::usage(format!(
+                "cannot encode {} bytes as {width} × {height} pixels of {channels} channels: pixels must have 1 or 3 \
+                 channels of 1 byte",
+                pixels.len()
+            )));
         }
         let size = options.resize.of(from.0, from.1);
         if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {

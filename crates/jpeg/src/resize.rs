@@ -136,11 +136,12 @@ impl Resizer {
 
     fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
         let width = self.columns.len();
-        if out.len() != width * self.rows.len() * 3 {
+        let needed = width * self.rows.len() * 3;
+        if out.len() != needed {
             return Err(unfit(format!(
-                "the output buffer has {} bytes, which does not fit {width} × {} RGB pixels",
-                out.len(),
-                self.rows.len()
+                "{width} × {} RGB pixels need {needed} bytes, but the output buffer has {}",
+                self.rows.len(),
+                out.len()
             )));
         }
         let outside =
@@ -190,7 +191,7 @@ pub(super) fn resize_window(
 }
 
 fn unfit(error: impl std::fmt::Display) -> Error {
-    Error::usage(format!("cannot resize a picture: {error}"))
+    Error::usage(format!("cannot resize the picture: {error}"))
 }
 
 #[cfg(test)]

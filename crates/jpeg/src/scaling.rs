@@ -24,7 +24,8 @@ pub struct Scaling {
 }
 
 /// Hint in errors about cubes, because numbers without a field name apply to pictures.
-const OF_A_CUBE: &str = "name the field if it is a cube: mean={\"cube\": …}, std={\"cube\": …}";
+const OF_A_CUBE: &str =
+    "if the numbers are for an array field, name the field: mean={\"FIELD\": …}, std={\"FIELD\": …}";
 
 impl Default for Scaling {
     fn default() -> Self {
@@ -42,7 +43,7 @@ impl Scaling {
     /// ```
     /// use shardpack_jpeg::Scaling;
     /// let error = Scaling::normalised([124.0, 116.0, 104.0], [58.0, 57.0, 57.0]).unwrap_err();
-    /// assert!(error.to_string().starts_with("mean must be at most 1, because pictures are scaled to the range 0 to 1"));
+    /// assert!(error.to_string().starts_with("mean is 124, but must be at most 1: pictures are scaled"));
     /// ```
     ///
     /// # Errors
@@ -54,9 +55,10 @@ impl Scaling {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
                 let hint = Hint::new("divide the numbers by 255 if they refer to values from 0 to 255")
                     .only(Voice::Python, "; ");
-                let text = "must be at most 1, because pictures are scaled to the range 0 to 1";
-                return Err(Error::usage(format!("{what} {text}, found {large}"))
-                    .with_hint(hint.only(Voice::Python, OF_A_CUBE)));
+                let text = "but must be at most 1: pictures are scaled to the range 0 to 1";
+                return Err(
+                    Error::usage(format!("{what} is {large}, {text}")).with_hint(hint.only(Voice::Python, OF_A_CUBE))
+                );
             }
         }
         let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
@@ -80,8 +82,8 @@ impl Scaling {
             &[red, green, blue] => Ok([red, green, blue]),
             other => {
                 let hint = Hint::new("").only(Voice::Python, OF_A_CUBE);
-                let found = format!("{} numbers", other.len());
-                Err(Error::usage(format!("{what} must be one number, or three for red, green and blue, found {found}"))
+                let count = other.len();
+                Err(Error::usage(format!("{what} must be one number, or three for red, green and blue, not {count}"))
                     .with_hint(hint))
             }
         };
@@ -140,7 +142,7 @@ impl FloatTable {
             ElementType::Dtype(Dtype::F32) => Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())),
             ElementType::Dtype(other) => {
                 return Err(Error::usage(format!(
-                    "pictures can be loaded only as uint8, float16, bfloat16 or float32, not as {other}"
+                    "pictures can be loaded as uint8, float16, bfloat16 or float32, but not as {other}"
                 )));
             }
         };
@@ -168,8 +170,8 @@ impl FloatTable {
         match filled {
             true => Ok(()),
             false => Err(Error::usage(format!(
-                "the picture has {} floats, but the buffer has room for {}",
-                levels.len(),
+                "the picture needs a buffer of {} bytes, but this one has {}",
+                levels.len().saturating_mul(self.element_bytes()),
                 out.len()
             ))),
         }

@@ -139,7 +139,7 @@ impl<'a> SegmentIndex<'a> {
     pub fn parse_known(bytes: &'a [u8]) -> Result<Self> {
         let (head, mut rest) = bytes
             .split_first_chunk::<HEAD_BYTES>()
-            .ok_or_else(|| wrong("length", format!("at least {HEAD_BYTES} bytes"), bytes.len()))?;
+            .ok_or_else(|| wrong(format!("it has {} bytes, but needs at least {HEAD_BYTES}", bytes.len())))?;
         let &[
             s0,
             s1,
@@ -171,26 +171,26 @@ impl<'a> SegmentIndex<'a> {
         let interval = u16::from_le_bytes([i0, i1]);
         let scan_bytes = u32::from_le_bytes([e0, e1, e2, e3]);
         if segments < 2 {
-            return Err(wrong("number of segments", "at least 2", segments));
+            return Err(wrong(format!("it must have at least 2 segments, not {segments}")));
         }
         if !(1..=MAX_INTERVAL).contains(&interval) {
-            return Err(wrong("interval", format!("1 to {MAX_INTERVAL} MCUs"), interval));
+            return Err(wrong(format!("its interval must be 1 to {MAX_INTERVAL} MCUs, not {interval}")));
         }
         if !matches!(components, 1 | 3) {
-            return Err(wrong("number of components", "1 or 3", components));
+            return Err(wrong(format!("it must have 1 or 3 components, not {components}")));
         }
         if !(1..=32).contains(&length_bits) {
-            return Err(wrong("bits per length", "1 to 32", length_bits));
+            return Err(wrong(format!("it stores each length in {length_bits} bits, but must use 1 to 32")));
         }
         if [reserved, r0, r1] != [0; 3] {
-            return Err(wrong("reserved bytes", "zeros", "others"));
+            return Err(wrong("a reserved byte is not zero"));
         }
         let count = segments as usize;
         let mut next = |values: usize, bits: u8| {
             let size = values.checked_mul(bits.into()).map(|bits| bits.div_ceil(8));
             let (bytes, after) = size
                 .and_then(|size| rest.split_at_checked(size))
-                .ok_or_else(|| wrong("length", "all values that its head declares", bytes.len()))?;
+                .ok_or_else(|| wrong("it is too short for the values that it declares"))?;
             rest = after;
             Ok(Packed { bytes, bits: bits.into() })
         };
@@ -199,18 +199,18 @@ impl<'a> SegmentIndex<'a> {
         let mut last_dc = [(0, Packed::default()); COMPONENTS];
         for (component, ((bits, base), to)) in [d0, d1, d2].into_iter().zip(bases).zip(&mut last_dc).enumerate() {
             if bits > 16 {
-                return Err(wrong("bits per DC coefficient", "0 to 16", bits));
+                return Err(wrong(format!("it stores each DC coefficient in {bits} bits, but must use 0 to 16")));
             }
             if component >= components.into() {
                 if (bits, base) != (0, 0) {
-                    return Err(wrong("values of absent components", "zeros", "others"));
+                    return Err(wrong("it declares only one component, but has DC coefficients for more"));
                 }
                 continue;
             }
             *to = (base, next(count + 1, bits)?);
         }
         if !rest.is_empty() {
-            return Err(wrong("length", format!("{} bytes", bytes.len() - rest.len()), bytes.len()));
+            return Err(wrong(format!("it has extra bytes after its last value: {}", rest.len())));
         }
         Ok(Self { segments, interval, components, scan_bytes, lengths, last_dc })
     }
@@ -220,11 +220,14 @@ impl<'a> SegmentIndex<'a> {
         let stored = bytes.get(CRC_OFFSET..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u32::from_le_bytes);
         let computed = crc32(bytes);
         if stored != computed {
-            return Err(wrong("CRC32", format!("{stored:08x}"), format!("{computed:08x}")));
+            return Err(wrong(format!("its CRC32 is {computed:08x}, but should be {stored:08x}")));
         }
         let bits = self.bits(0..self.segments);
         if bits.div_ceil(8) != u64::from(self.scan_bytes) {
-            return Err(wrong("sum of the lengths", format!("{} bytes", self.scan_bytes), format!("{bits} bits")));
+            return Err(wrong(format!(
+                "its lengths add up to {bits} bits, but the scan has {} bytes",
+                self.scan_bytes
+            )));
         }
         for component in 0..self.components() {
             let (base, numbers) = self.last_dc.get(component).copied().unwrap_or_default();
@@ -234,10 +237,10 @@ impl<'a> SegmentIndex<'a> {
             if most > i16::MAX.into()
                 && let Some(found) = (0..=self.segments as usize).find_map(wide)
             {
-                return Err(wrong("DC coefficients", "16-bit numbers", found));
+                return Err(wrong(format!("the DC coefficient {found} does not fit in 16 bits")));
             }
             if self.wide(component, 0) != 0 {
-                return Err(wrong("first DC coefficient", "0", self.wide(component, 0)));
+                return Err(wrong(format!("its first DC coefficient must be 0, not {}", self.wide(component, 0))));
             }
         }
         Ok(())
@@ -359,8 +362,8 @@ fn crc32(index: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
-    Error::format(format!("segment index: {what}"), expected.to_string(), found.to_string())
+fn wrong(text: impl std::fmt::Display) -> Error {
+    Error::malformed(format!("the segment index is damaged: {text}"))
 }
 
 /// The segments of a picture, from which its index is built.

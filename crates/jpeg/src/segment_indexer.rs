@@ -14,7 +14,7 @@ use shardpack_format::{Error, Limits, Result, saturating_u32};
 /// use shardpack_jpeg::{SegmentIndex, SegmentIndexer};
 /// let mut index = Vec::new();
 /// let error = SegmentIndexer::new().index(b"not a JPEG", &Limits::default(), &mut index).unwrap_err();
-/// assert!(error.to_string().contains("expected a JPEG"));
+/// assert!(error.to_string().contains("it does not begin with FF D8 FF"));
 /// ```
 pub struct SegmentIndexer {
     walker: ScanWalker,
@@ -95,8 +95,10 @@ impl SegmentIndexer {
         let same = expected == segments;
         self.index = expected;
         match result? {
-            None => Err(Error::format("segment index", "none, because the picture allows none", "one")),
-            Some(_) if !same => Err(Error::format("segment index", "the segments of the picture", "different ones")),
+            None => Err(Error::malformed(
+                "the segment index does not match its picture: this JPEG cannot be decoded in segments",
+            )),
+            Some(_) if !same => Err(Error::malformed("the segment index does not match its picture")),
             Some(_) => Ok(()),
         }
     }

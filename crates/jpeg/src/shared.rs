@@ -11,11 +11,11 @@ pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
 pub(super) fn damaged(error: JpegError) -> Error {
     match error {
         JpegError::Damaged { offset, what } => {
-            Error::format("JPEG header", "a valid header (ITU-T T.81)", what).at(offset)
+            Error::malformed(format!("cannot read the JPEG header: {what}")).at(offset)
         }
-        JpegError::NotJpeg => Error::format("file", "a JPEG, which begins with FF D8 FF", "other bytes"),
+        JpegError::NotJpeg => Error::malformed(error.to_string()),
         JpegError::Truncated { needed } => {
-            Error::format("JPEG header", format!("at least {needed} bytes"), "the end of the file")
+            Error::malformed(format!("the JPEG header is truncated: it needs at least {needed} bytes"))
         }
     }
 }

@@ -147,7 +147,7 @@ impl JpegTiler {
             return Err(Error::usage("the restart interval must be at least one MCU, not 0"));
         }
         if options.max_growth.is_nan() {
-            return Err(Error::usage(format!("the margin for growth must be a number, not {}", options.max_growth)));
+            return Err(Error::usage(format!("`max_growth` must be a number, not {}", options.max_growth)));
         }
         let header = parse(jpeg)?;
         let orientation = header.orientation.unwrap_or(1);
@@ -247,7 +247,7 @@ impl JpegTiler {
             self.damage.check(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
             // The 8-bit decoder does not support this picture, so only look for the end-of-image marker.
-            return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
+            return Err(Error::malformed("the JPEG is truncated: it has no end-of-image marker (FF D9)"));
         }
         Ok(())
     }

@@ -81,7 +81,8 @@ impl TurboFailure {
 
     fn damaged(self) -> Error {
         let (Self::Warning(text) | Self::Fatal(text)) = self;
-        Error::format("JPEG", "decodable data", text.strip_prefix("Corrupt JPEG data: ").unwrap_or(&text))
+        let text = text.strip_prefix("Corrupt JPEG data: ").unwrap_or(&text);
+        Error::malformed(format!("the JPEG is damaged: {text}"))
     }
 }
 
@@ -183,7 +184,11 @@ impl Decompressor {
         let expected = (c_int::from(header.width), c_int::from(header.height), header.components().len());
         if found != expected {
             let text = |(width, height, components)| format!("{width} × {height} pixels of {components} components");
-            return Err(Error::format("JPEG header as libjpeg reads it", text(expected), text(found)));
+            return Err(Error::malformed(format!(
+                "libjpeg-turbo reads the JPEG header differently: expected {}, found {}",
+                text(expected),
+                text(found)
+            )));
         }
         let frame = Frame {
             width: header.width.into(),
@@ -452,18 +457,18 @@ impl Compressor {
         how: Encoding,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let refused = |found: String| {
-            Error::usage(format!(
-                "expected {width} × {height} pixels of {} bytes for a JPEG, found {found}",
-                format.bytes()
-            ))
-        };
         let expected = (width as usize).checked_mul(height as usize).and_then(|n| n.checked_mul(format.bytes()));
         if expected != Some(pixels.len()) || pixels.is_empty() {
-            return Err(refused(format!("{} bytes", pixels.len())));
+            return Err(Error::usage(format!(
+                "a JPEG of {width} × {height} pixels of {} bytes cannot be made from {} bytes",
+                format.bytes(),
+                pixels.len()
+            )));
         }
         let (Ok(columns), Ok(rows)) = (c_int::try_from(width), c_int::try_from(height)) else {
-            return Err(refused("a side of 2³¹ or more".into()));
+            return Err(Error::usage(format!(
+                "a JPEG of {width} × {height} pixels is too large: both sides must be below 2³¹"
+            )));
         };
         let handle = self.handle(how)?;
         let mut output = Output::none();
@@ -482,7 +487,9 @@ impl Compressor {
                 &raw mut output.len,
             )
         };
-        handle.outcome(status).map_err(|(TurboFailure::Warning(text) | TurboFailure::Fatal(text))| refused(text))?;
+        handle.outcome(status).map_err(|(TurboFailure::Warning(text) | TurboFailure::Fatal(text))| {
+            Error::usage(format!("cannot encode a picture of {width} × {height} pixels as JPEG: {text}"))
+        })?;
         // SAFETY: the call has succeeded.
         unsafe { output.append_to(out) };
         Ok(())

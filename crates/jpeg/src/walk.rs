@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
         let start = self.pos + 2;
         let length = usize::from(be16(self.bytes, self.pos).ok_or_else(|| needed(start))?);
         if length < 2 {
-            return Err(JpegError::Damaged { offset: self.pos as u64, what: "a segment length below 2" });
+            return Err(JpegError::Damaged { offset: self.pos as u64, what: "the length of a segment is less than 2" });
         }
         let end = self.pos + length;
         let body = self.bytes.get(start..end).ok_or_else(|| needed(end))?;

@@ -68,7 +68,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     let report = opened.measure(&plans, &options, &hooks).unwrap();
     let rates: Vec<_> = report.candidates.iter().map(|candidate| candidate.rates.decode_device_per_s).collect();
     assert_eq!(rates, [Some(5.0), None, Some(5.0)], "the samples that were drawn");
-    let said = "keep has no decode rate on the device: out of order";
+    let said = "could not measure the decode rate of keep on the device: out of order";
     assert!(report.notes.iter().any(|note| note == said), "{:?}", report.notes);
     assert_eq!(report.provenance.device.unwrap().name, "a fake");
     assert!(!report.provenance.not_measured.iter().any(|what| what.starts_with("A device")));
@@ -84,7 +84,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!(report.candidates.len(), 3);
     assert!(report.candidates.iter().all(|candidate| candidate.rows.len() == 5));
     assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
-    assert_eq!(report.metrics[0].failures, ["interrupted: the other runs are missing"]);
+    assert_eq!(report.metrics[0].failures, ["interrupted before all runs were done"]);
 
     // For a packed dataset, the device decodes the dataset itself. The report must not delete it afterwards.
     let packed = tempfile::tempdir().unwrap();

@@ -41,8 +41,10 @@ impl Anatomy {
         };
 
         let header = if head.len() < 64 && HEADER_MAGIC.starts_with(head.get(..8).unwrap_or(&head)) {
-            let smallest = format!("at least {} bytes", HEADER_BYTES + FOOTER_BYTES);
-            Err(FormatError::format("shard size", smallest, format!("{len} bytes (truncated)")))
+            let smallest = HEADER_BYTES + FOOTER_BYTES;
+            Err(FormatError::malformed(format!(
+                "the shard is truncated: it has {len} bytes, but needs at least {smallest}"
+            )))
         } else {
             Identity::parse_header(&head).map_err(|e| e.at(0))
         };

@@ -52,8 +52,9 @@ fn check_crc(frame: &Frame, bytes: &[u8], end: usize, crc: Crc) -> Result<(), Er
         Some(computed) if computed == frame.body_crc32 => Ok(()),
         Some(computed) => Err(frame.body_differs(computed)),
         None => {
-            let expected = format!("{} bytes", frame.record_bytes);
-            Err(Error::format("record", expected, format!("{} (truncated)", bytes.len())).at(FRAME_BYTES))
+            let (needed, found) = (frame.record_bytes, bytes.len());
+            let text = format!("the record is truncated: only {found} of its {needed} bytes can be read");
+            Err(Error::malformed(text).at(FRAME_BYTES))
         }
     }
 }
@@ -62,6 +63,6 @@ fn check_padding(bytes: &[u8], end: usize) -> Result<(), Error> {
     let padding = bytes.get(end..).unwrap_or_else(|| bug("a record that was parsed from these bytes"));
     match padding.iter().position(|&b| b != 0) {
         None => Ok(()),
-        Some(i) => Err(Error::format("padding after the record", "zero", "a non-zero byte").at((end + i) as u64)),
+        Some(i) => Err(Error::malformed("the padding after the record is not all zeros").at((end + i) as u64)),
     }
 }

@@ -235,7 +235,7 @@ impl Dataset {
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
         let slot = slots.get(number).ok_or_else(|| {
-            Error::usage(format!("there is no shard {number}: the dataset has {} shards", slots.len()))
+            Error::usage(format!("there is no shard {number}: the dataset has {} shards, numbered from 0", slots.len()))
         })?;
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
@@ -355,7 +355,10 @@ impl Dataset {
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
-            _ => Err(Error::usage(format!("there is no sample {index}: the dataset has {} samples", self.len()))),
+            _ => Err(Error::usage(format!(
+                "there is no sample {index}: the dataset has {} samples, numbered from 0",
+                self.len()
+            ))),
         }
     }
 
@@ -400,16 +403,16 @@ impl Dataset {
                 _ => error.with_hint(
                     Hint::new("pack with ")
                         .and([Setting::any("label_column", "NAME")])
-                        .then(format!(" to make classes from a text field (here {})", names.join(", "))),
+                        .then(format!(" to make classes from a text field (this dataset has {})", names.join(", "))),
                 ),
             });
         }
         let column = self.column("label")?;
-        let expected =
-            || Error::usage(format!("field `label`: expected integers below 2^63, found {}", column.dtype()));
         match column.dtype() {
-            Dtype::F16 | Dtype::F32 | Dtype::F64 => Err(expected()),
-            _ => column.to_i64s().ok_or_else(expected),
+            dtype @ (Dtype::F16 | Dtype::F32 | Dtype::F64) => {
+                Err(Error::usage(format!("the field `label` must be an integer field, but its type is {dtype}")))
+            }
+            _ => column.to_i64s().ok_or_else(|| Error::usage("the field `label` has a class number of 2^63 or more")),
         }
     }
 }

@@ -57,7 +57,7 @@ fn all(
         if size != (height, width) {
             let (high, wide) = size;
             return Err(FormatError::usage(format!(
-                "frame {number} is {high} × {wide}, but the first frame is {height} × {width}"
+                "frame {number} has {high} × {wide} pixels, but the first frame has {height} × {width}"
             ))
             .with_hint("load the frames with a fixed-size view"));
         }
@@ -137,8 +137,9 @@ impl RecordView<'_> {
     /// Same as [`RecordView::bytes`], and also `Format` if the content is not UTF-8.
     pub fn text(&self, name: &str) -> Result<String> {
         self.present(name, &[FieldKind::Text, FieldKind::Json])?;
-        String::from_utf8(self.bytes(name)?)
-            .map_err(|e| self.field_error(name, FormatError::format("text", "UTF-8", e.utf8_error())))
+        String::from_utf8(self.bytes(name)?).map_err(|e| {
+            self.field_error(name, FormatError::malformed(format!("the text is not valid UTF-8: {}", e.utf8_error())))
+        })
     }
 
     /// Adds the field name and this record's location to an error about its bytes.

@@ -21,7 +21,7 @@ pub(crate) fn find_manifest(
         Ok(manifest) if manifest.generation() != wanted => {
             let what = format!("the manifest `{}`", storage.path().join(&name).display());
             return Err(Error::usage(format!(
-                "{what} must be generation {wanted}, but is generation {}",
+                "{what} must describe generation {wanted}, but describes generation {}",
                 manifest.generation()
             )));
         }

@@ -136,12 +136,11 @@ impl ShardFile {
             Source::Pooled(handles, name) => {
                 let file = handles.handle(name)?;
                 if file.len() != self.len {
-                    let found = format!("{} bytes", file.len());
-                    let error = shardpack_format::Error::format(
-                        "size of the reopened shard (replaced while in use?)",
-                        format!("{} bytes", self.len),
-                        found,
-                    );
+                    let error = shardpack_format::Error::malformed(format!(
+                        "the shard changed while it was in use: it had {} bytes, but now has {}",
+                        self.len,
+                        file.len()
+                    ));
                     return Err(error.in_file(self.path.to_string_lossy()).into());
                 }
                 Ok(file)

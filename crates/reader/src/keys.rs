@@ -39,7 +39,7 @@ fn check_distinct(dataset: &Dataset, first: u64, second: u64) -> Result<()> {
             return Err(Error::usage(text).with_hint("look the key up in one of the two datasets"));
         }
         let (number, record) = dataset.locate(second)?;
-        let error = FormatError::format("sample key", "a unique key", format!("the same key in sample {first}"))
+        let error = FormatError::malformed(format!("the sample key is not unique: sample {first} has it too"))
             .in_record(record)
             .in_sample(key)
             .in_file(dataset.shard(number)?.path().to_string_lossy());

@@ -107,7 +107,8 @@ impl<'a> RecordView<'a> {
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
         let value = value.and_then(|value| Scalar::from_bytes(dtype, value));
         value.map(Some).ok_or_else(|| {
-            Error::internal("scalars in a shard", format!("`{name}` for record {}", self.record_number), column.len())
+            let (record, bytes) = (self.record_number, column.len());
+            Error::internal(format!("the column `{name}` of {bytes} bytes has no value for record {record}"), "", "")
         })
     }
 
@@ -173,8 +174,8 @@ impl<'a> RecordView<'a> {
 
 /// Returns a picture. The media type has already been checked together with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
-    let media_type =
-        std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
+    let media_type = std::str::from_utf8(value.descriptor)
+        .map_err(|e| shardpack_format::Error::malformed(format!("the media type is not valid UTF-8: {e}")))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 

@@ -207,9 +207,10 @@ impl Shard {
     /// # Errors
     /// `Usage` past the end.
     pub fn row(&self, record: u64) -> Result<Row> {
-        self.index
-            .row(record)
-            .ok_or_else(|| Error::usage(format!("there is no record {record}: the shard has {} records", self.len())))
+        self.index.row(record).ok_or_else(|| {
+            let records = self.len();
+            Error::usage(format!("there is no record {record}: the shard has {records} records, numbered from 0"))
+        })
     }
 
     /// Reads record `record` into the start of `buffer`, which grows if needed, then checks and parses it.

@@ -110,7 +110,7 @@ impl Dataset {
             let thread = std::thread::Builder::new()
                 .name(format!("shardpack-read-{reader}"))
                 .spawn(move || read_ahead(&plan, &full, &empty))
-                .map_err(|e| Error::io(self.path(), "start a thread that reads ahead", e))?;
+                .map_err(|e| Error::io(self.path(), "start a read-ahead thread", e))?;
             stream.threads.push(thread);
         }
         Ok(stream)
@@ -308,7 +308,7 @@ impl Stream {
                 Err(_) => {
                     // An earlier delivery is missing. Report it instead of silently skipping its run.
                     self.early.clear();
-                    let run = Err(Error::internal("reading ahead", format!("run {}", self.next), "no running thread"));
+                    let run = Err(Error::internal(format!("no thread is left to read run {}", self.next), "", ""));
                     return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
                 }
             }

@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for PictureOptions {
         // Reject options of a later version, because they may change how pictures are stored.
         match serde_json::to_value(&options) {
             Ok(again) if again == value => Ok(options),
-            _ => Err(D::Error::custom("an option of pictures that this version does not know")),
+            _ => Err(D::Error::custom("the recipe has a picture option that this version of shardpack does not know")),
         }
     }
 }

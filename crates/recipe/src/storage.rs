@@ -116,7 +116,7 @@ impl StorageOptions {
         StorageOption::new(
             "target",
             Takes::Value("METRIC=SCORE"),
-            "Lowest quality that reaches a score, such as ssimulacra2=80",
+            "Lowest quality that reaches this score, such as ssimulacra2=80",
             |options, given| {
                 set_quality(options, Quality::Ssimulacra2(given.read(parse_target)?));
                 Ok(())
@@ -131,7 +131,7 @@ impl StorageOptions {
         StorageOption::new(
             "subsampling",
             Takes::Word(words::<ChromaSampling>, "CHROMA"),
-            "Chroma of re-encoded pictures: keep, 420, 444 [default: keep]",
+            "Chroma subsampling (re-encoded): keep, 420, 444 [default: keep]",
             |options, given| {
                 let subsampling = given.word()?;
                 if let Some(how) = how(options) {
@@ -272,7 +272,7 @@ impl StorageOptions {
         StorageOption::new(
             "max_error",
             Takes::Value("E"),
-            "Largest absolute error, with `values` fixed or auto",
+            "Largest absolute error to allow (if `values` is fixed or auto)",
             |options, given| given.float().map(|error| options.arrays.max_error = Some(error)),
             |options| options.arrays.max_error.map(|error| error.to_string()),
         )

@@ -185,7 +185,7 @@ fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
     let error = match worst(Measure::NoiseRatio) {
-        Some(ratio) if ratio >= NO_NOISE => "The error changes a band that has no noise".to_owned(),
+        Some(ratio) if ratio >= NO_NOISE => "A band without noise has errors, although it should stay exact".to_owned(),
         Some(ratio) if ratio <= 1.0 => {
             format!("No error exceeds {} times the noise of its band", words::significant(ratio, 2))
         }
@@ -250,12 +250,13 @@ fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeti
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");
     let which = if meeting == measured { format!("All {kept}") } else { format!("{meeting} of {kept}") };
+    let (keep, change) = if meeting == 1 { ("keeps", "changes") } else { ("keep", "change") };
     let mut sentences =
-        vec![format!("{which} keep errors within the noise of each band, and spectra almost unchanged.")];
+        vec![format!("{which} {keep} errors below the noise of each band and hardly {change} the spectra.")];
     let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
     sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
         (true, false) => None,
-        (true, true) => Some(format!("No lossy candidate is {COSTS_LITTLE} times smaller.")),
+        (true, true) => Some(format!("No acceptable lossy candidate is {COSTS_LITTLE} times smaller than this one.")),
         (false, _) => Some(format!("Candidates with less loss are more than {COSTS_LITTLE} times as large.")),
     });
     let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
@@ -306,7 +307,8 @@ mod tests {
              for 99 % of the pixels of each sample, and at most 0.300° for all."
         );
         assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
-        assert!(of([NO_NOISE, 6.0, 16.0]).starts_with("The error changes a band that has no noise. "));
+        let exact = "A band without noise has errors, although it should stay exact. ";
+        assert!(of([NO_NOISE, 6.0, 16.0]).starts_with(exact));
     }
 
     #[test]

@@ -36,8 +36,7 @@ pub(crate) fn by_folder<'a>(
     if at_top > 0 {
         let (samples, are) = (plural(inside, "sample"), verb(inside, "is", "are"));
         let not = verb(at_top, "is", "are");
-        let note =
-            format!("folder names are not used as labels, because {samples} {are} in folders, but {at_top} {not} not");
+        let note = format!("folder names are not used as labels: {samples} {are} in folders, but {at_top} {not} not");
         return (None, Some(note));
     }
     let mut counts = vec![0u64; folders.len()];
@@ -54,7 +53,8 @@ pub(crate) fn by_folder<'a>(
     let count = empty().count() as u64;
     let note = (count > 0).then(|| {
         let all = plural(folders.len() as u64, "class folder");
-        let what = verb(count, "has no samples, but stays a class", "have no samples, but stay classes");
+        let what =
+            verb(count, "has no samples, but still counts as a class", "have no samples, but still count as classes");
         format!("{count} of {all} {what}: {}", list(empty(), 10))
     });
     (Some(Classes { names: folders.to_vec(), labels }), note)
@@ -96,12 +96,9 @@ mod tests {
     fn samples_at_the_top_get_a_note() {
         let (found, note) = classes(&["a"], &["1", "a/2", "a/3"]);
         assert_eq!(found, None);
-        assert_eq!(
-            note.unwrap(),
-            "folder names are not used as labels, because 2 samples are in folders, but 1 is not"
-        );
+        assert_eq!(note.unwrap(), "folder names are not used as labels: 2 samples are in folders, but 1 is not");
         let (_, note) = classes(&["a"], &["1", "2", "a/3"]);
-        assert_eq!(note.unwrap(), "folder names are not used as labels, because 1 sample is in folders, but 2 are not");
+        assert_eq!(note.unwrap(), "folder names are not used as labels: 1 sample is in folders, but 2 are not");
     }
 
     #[test]
@@ -109,8 +106,8 @@ mod tests {
         let (found, note) = classes(&["a", "b", "c"], &["a/1", "c/1"]);
         assert_eq!(found.unwrap().labels, [0, 2]);
         let (_, two) = classes(&["a", "b", "c"], &["b/1"]);
-        assert_eq!(two.unwrap(), "2 of 3 class folders have no samples, but stay classes: `a`, `c`");
-        assert_eq!(note.unwrap(), "1 of 3 class folders has no samples, but stays a class: `b`");
+        assert_eq!(two.unwrap(), "2 of 3 class folders have no samples, but still count as classes: `a`, `c`");
+        assert_eq!(note.unwrap(), "1 of 3 class folders has no samples, but still counts as a class: `b`");
     }
 
     #[test]

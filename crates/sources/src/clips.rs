@@ -20,7 +20,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
     for sample in samples {
         let Some(folder) = folder_of(&sample.key) else {
             let detail = "this picture is not in a folder, but each clip must be a folder of frames";
-            let hint = Hint::new("move the frames of each clip into a folder of its own, or omit ")
+            let hint = Hint::new("move the frames of each clip into a separate folder, or omit ")
                 .and([Setting::named("clips")]);
             bad.push(Flaw::new(BadKind::NoClip, detail).with_hint(hint).of(sample.key));
             continue;

@@ -25,14 +25,12 @@ pub enum SourceError {
         source: Cause,
     },
     /// The path cannot be a source of samples.
-    #[error("`{}`: expected {expected}, found {found}", visible_path(path))]
+    #[error("`{}`: {problem}", visible_path(path))]
     NotASource {
         /// The path that was given as the source.
         path: PathBuf,
-        /// Expected kind of path, in words.
-        expected: &'static str,
-        /// Actual kind of path, in words.
-        found: &'static str,
+        /// The problem, in words.
+        problem: &'static str,
     },
     /// Symbolic links lead to too many folders.
     #[error("`{}`: {problem}", visible_path(path))]
@@ -108,19 +106,17 @@ pub enum SourceError {
     #[error("interrupted while listing the source")]
     Cancelled,
     /// A file has changed since it was listed.
-    #[error("`{}` has changed since it was listed (before: {expected}; now: {found})", visible_path(path))]
+    #[error("`{}` has changed since it was listed: {change}", visible_path(path))]
     Changed {
         /// Path of the file.
         path: PathBuf,
-        /// Size and modification time in the listing.
-        expected: String,
-        /// Size and modification time now.
-        found: String,
+        /// The change of its size, time or version, in words.
+        change: String,
     },
 }
 
 fn first_reason(first: &Option<String>) -> String {
-    first.as_ref().map(|reason| format!("\nfirst: {reason}")).unwrap_or_default()
+    first.as_ref().map(|reason| format!("\nfirst unusable file: {reason}")).unwrap_or_default()
 }
 
 struct At(Option<u64>);
@@ -162,7 +158,7 @@ impl Explain for SourceError {
             }
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
-            Self::Changed { .. } => vec!["run the command again once no other program writes to the source".into()],
+            Self::Changed { .. } => vec!["run the command again once no other program is writing to the source".into()],
             Self::TooManyLinks { .. } => vec!["remove some of these links".into()],
             Self::Io { source, .. } => source.hint().into_iter().collect(),
             Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),

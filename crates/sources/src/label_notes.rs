@@ -60,9 +60,12 @@ impl Folders<'_> {
             notes.push(self.parts("", samples, &truths));
         } else if by_folder && !(inputs.is_empty() && truths.is_empty()) {
             let names = list(inputs.iter().chain(&truths).copied(), NAMED);
-            let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
-            let note =
-                format!("labels are taken from folder names, but {names} {look} like parts of a dataset, not classes");
+            let look = verb(
+                (inputs.len() + truths.len()) as u64,
+                "looks like a part of a dataset, not a class",
+                "look like parts of a dataset, not classes",
+            );
+            let note = format!("labels are taken from folder names, but {names} {look}");
             let hint = Hint::new("pack only the folder with the samples, or pass ").and([no_classes()]);
             notes.push(Note::new(note).with_hint(hint));
         }
@@ -79,18 +82,23 @@ impl Folders<'_> {
     fn splits(&self, splits: &[&str]) -> Option<Note> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
-        let hint = Hint::new("pass ")
-            .and([Setting::on("splits")])
-            .then(format!(" to pack each folder into a separate dataset with the same classes (`OUT/{first}`)"));
-        let look = verb(splits.len() as u64, "looks", "look");
+        let hint = Hint::new("pass ").and([Setting::on("splits")]).then(format!(
+            " to pack each folder into a separate dataset (such as `OUT/{first}`), all with the same classes"
+        ));
+        let look = |one, several| verb(splits.len() as u64, one, several);
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => {
-                let note = format!("labels are taken from folder names, but {names} {look} like splits, not classes");
+                let look = look("looks like a split, not a class", "look like splits, not classes");
+                let note = format!("labels are taken from folder names, but {names} {look}");
                 Some(Note::new(note).with_hint(hint.then(", or pass ").and([no_classes()])))
             }
             // Pictures without labels need no note, because the user chose to have no labels.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
-                let note = format!("{names} {look} like splits of a dataset, but are packed into one dataset");
+                let look = look(
+                    "looks like a split of a dataset, but is not packed as one",
+                    "look like splits of a dataset, but are packed into one dataset",
+                );
+                let note = format!("{names} {look}");
                 Some(Note::new(note).with_hint(hint))
             }
             _ => None,
@@ -108,11 +116,10 @@ impl Folders<'_> {
             format!("{}/{}{}", self.src, under.escape_debug(), name.escape_debug())
         };
         let note = format!(
-            "files in {} and in {} are all packed as samples, but {} {} like masks or labels for the others",
+            "files in {} and in {} are all packed as samples, but those in {} look like masks or labels for the others",
             shown(samples),
             shown(truths),
             shown(truths),
-            verb(truths.len() as u64, "looks", "look"),
         );
         let hint = Hint::new(format!("pack `{}` with ", first(samples)));
         Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
@@ -237,7 +244,8 @@ mod tests {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
         let text = "`train`, `val` look like splits of a dataset, but are packed into one dataset\nhint: pass \
-                    `--splits` to pack each folder into a separate dataset with the same classes (`OUT/train`)";
+                    `--splits` to pack each folder into a separate dataset (such as `OUT/train`), all with the same \
+                    classes";
         assert_eq!(told, [text]);
         for class_folders in [false, true] {
             let options = SourceOptions { class_folders: Some(class_folders), ..SourceOptions::default() };
@@ -253,7 +261,7 @@ mod tests {
         assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
         // A class folder whose name suggests masks gets a note.
         let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
-        assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
+        assert!(classes[0].contains("`mask` looks like a part of a dataset, not a class"), "{classes:?}");
     }
 
     #[test]

@@ -272,6 +272,9 @@ fn unchanged(path: &Path, bytes: u64, mtime: i64, now: &Metadata) -> Result<()> 
     if (now.len(), mtime_now) == (bytes, mtime) {
         return Ok(());
     }
-    let text = |bytes, mtime| format!("{bytes} bytes, modified at {mtime} ns");
-    Err(SourceError::Changed { path: path.to_owned(), expected: text(bytes, mtime), found: text(now.len(), mtime_now) })
+    let change = match now.len() == bytes {
+        true => "its modification time is different".to_owned(),
+        false => format!("it had {bytes} bytes, but now has {}", now.len()),
+    };
+    Err(SourceError::Changed { path: path.to_owned(), change })
 }

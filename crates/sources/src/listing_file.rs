@@ -150,8 +150,8 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     if versions != (VERSION, env!("CARGO_PKG_VERSION")) {
         let (version, packer) = versions;
         let message = format!(
-            "the file has version {version} and was written by shardpack {packer}, but version {VERSION} of shardpack \
-             {} is needed",
+            "shardpack {packer} wrote this listing (version {version}), but shardpack {} can only read its own \
+             listings (version {VERSION})",
             env!("CARGO_PKG_VERSION")
         );
         return Err(refusal(file, message, again()));
@@ -176,12 +176,12 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let sha256 = hex(lines.hash.clone());
     let noted: Value = lines.next()?;
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
-        return Err(refusal(file, "the file is damaged: its SHA-256 does not match its lines", again()));
+        return Err(refusal(file, "the file is damaged: its content does not match its SHA-256", again()));
     }
     let samples = listing.samples.len();
     if let Some(column) = listing.columns.iter().find(|column| !column.values.are_of(samples)) {
         let (name, values) = (&column.name, column.values.len());
-        let message = format!("the column `{name}` has {values} values, but there are {samples} samples");
+        let message = format!("the file is damaged: the column `{name}` has {values} values for {samples} samples");
         return Err(refusal(file, message, again()));
     }
     let classes = listing.classes.len();
@@ -191,8 +191,10 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     {
         let key = sample.key.escape_debug();
         let message = match sample.class {
-            Some(class) => format!("the sample `{key}` has the class {class}, but the number of classes is {classes}"),
-            None => format!("the sample `{key}` has no class"),
+            Some(class) => {
+                format!("the file is damaged: the sample `{key}` has class {class}, but there are {classes} classes")
+            }
+            None => format!("the file is damaged: the sample `{key}` has no class"),
         };
         return Err(refusal(file, message, again()));
     }
@@ -208,7 +210,8 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     // For a single file, the root is the file's folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let message = format!("this is a listing of `{}`, not of `{}`", head.root.display(), real.display());
-        return Err(refusal(file, message, "pack the source that was listed, under the same path"));
+        let hint = Hint::new("pack the source that was listed, or list this one: run `plan` with ");
+        return Err(refusal(file, message, hint.and([Setting::any("listing", "FILE")])));
     }
     if !options.follow_links && !options.files.has(src) {
         for folder in std::iter::once(&head.root).chain(&options.masks) {
@@ -222,6 +225,8 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         let noted = head.options.get(name).unwrap_or(&Value::Null);
         if noted != value {
             let hint = "use the same options as for `shardpack plan`";
+            let told = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
+            let (noted, value) = (told(noted), told(value));
             let message = format!("the option `{name}` was {noted} for the listing, but is {value} now");
             return Err(refusal(file, message, hint));
         }
@@ -229,12 +234,16 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     let now = options.labels.as_deref().map(|path| side_file(path, &options.files)).transpose();
     let now = now.map_err(SourceError::io("read the metadata of", options.labels.as_deref().unwrap_or(file)))?;
     if now != head.labels {
-        let text = |table: &Option<SideFile>| match table {
-            Some(table) => format!("{} bytes, modified at {} ns", table.bytes, table.mtime_ns),
-            None => "none".to_owned(),
+        let change = match (&head.labels, &now) {
+            (Some(before), Some(now)) if before.bytes != now.bytes => {
+                format!("it had {} bytes, but now has {}", before.bytes, now.bytes)
+            }
+            (Some(before), Some(now)) if before.path != now.path => "its path is different".to_owned(),
+            (Some(_), Some(_)) => "its modification time is different".to_owned(),
+            (None, _) => "there was none".to_owned(),
+            (_, None) => "there is none now".to_owned(),
         };
-        let (before, now) = (text(&head.labels), text(&now));
-        let message = format!("the label table has changed since it was listed (before: {before}; now: {now})");
+        let message = format!("the label table has changed since the source was listed: {change}");
         return Err(refusal(file, message, again()));
     }
     Ok(())
@@ -274,7 +283,7 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
 }
 
 fn again() -> Hint {
-    Hint::new("write a new listing: plan with ").and([Setting::any("listing", "FILE")])
+    Hint::new("write a new listing: run `plan` again with ").and([Setting::any("listing", "FILE")])
 }
 
 fn refusal(file: &Path, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
@@ -315,7 +324,7 @@ impl<R: BufRead> Lines<'_, R> {
         let mut limited = self.input.by_ref().take(MAX_LINE_BYTES);
         limited.read_until(b'\n', &mut self.line).map_err(SourceError::io("read", self.file))?;
         if !self.line.ends_with(b"\n") {
-            let message = format!("line {} is incomplete", self.number);
+            let message = format!("the file is truncated: line {} is incomplete", self.number);
             return Err(refusal(self.file, message, again()));
         }
         self.hash.update(&self.line);

@@ -134,11 +134,8 @@ impl Masks {
         files.check(folder)?;
         let is_file = || std::fs::metadata(folder).map(|metadata| !metadata.is_dir());
         if !files.has(folder) && is_file().map_err(SourceError::io("open", folder))? {
-            return Err(SourceError::NotASource {
-                path: folder.to_owned(),
-                expected: "a folder with masks",
-                found: "a file",
-            });
+            let problem = "expected a folder with masks, found a file";
+            return Err(SourceError::NotASource { path: folder.to_owned(), problem });
         }
         let mut tree = walk(folder, &[src], files, follow, cancel)?;
         let root = &tree.root;
@@ -193,7 +190,8 @@ impl Masks {
                 if found.len() == 1 && sample_names.files(name).len() > 1 {
                     let others = sample_names.files(name).len();
                     return Err(flaw(format!(
-                        "there is no mask `{}.*`, and the mask for `{name}` is ambiguous: {others} samples have this name",
+                        "there is no mask `{}.*`, and the mask named `{name}` could belong to any of {others} samples \
+                         with this name",
                         stem(sample.key)
                     )));
                 }
@@ -218,13 +216,13 @@ impl Masks {
                         (Some(bad), _) => format!("cannot use the mask {bad}"),
                         (None, Some(other)) => {
                             let other = other.escape_debug();
-                            format!("the mask `{other}` is not PNG, NumPy, TIFF, MATLAB or HDF5")
+                            format!("the mask `{other}` is not a PNG, NumPy, Blosc2, TIFF, MATLAB or HDF5 file")
                         }
                         (None, None) => format!("there is no mask `{}.*`", stem(sample.key)),
                     };
-                    let hint = affix.as_ref().map(|affix| {
-                        format!("give each mask the name of its picture or cube, without `{affix}`")
-                    });
+                    let hint = affix
+                        .as_ref()
+                        .map(|affix| format!("give each mask the name of its picture or cube, without `{affix}`"));
                     Err(flaw(told).with_hint(hint.map(Hint::from)))
                 }
                 [one] => {

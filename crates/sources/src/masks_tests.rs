@@ -46,8 +46,8 @@ fn no_mask_or_two_are_flaws() {
         [
             "expected one mask, found 2: `a.npy`, `a.png`",
             "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
-            "there is no mask `p/c.*`, and the mask for `c` is ambiguous: 2 samples have this name",
-            "there is no mask `q/c.*`, and the mask for `c` is ambiguous: 2 samples have this name",
+            "there is no mask `p/c.*`, and the mask named `c` could belong to any of 2 samples with this name",
+            "there is no mask `q/c.*`, and the mask named `c` could belong to any of 2 samples with this name",
             "there is no mask `d.*`",
         ]
     );
@@ -125,7 +125,7 @@ fn a_mask_in_another_format_is_named() {
     put(root, "masks/elsewhere/c.jpg", Jpeg::default().bytes());
     let error = enumerate(root, &options(root, OnBadInput::Stop)).unwrap_err().to_string();
     for found in ["b.bmp", "elsewhere/c.jpg"] {
-        let told = format!("the mask `{found}` is not PNG, NumPy, TIFF, MATLAB or HDF5");
+        let told = format!("the mask `{found}` is not a PNG, NumPy, Blosc2, TIFF, MATLAB or HDF5 file");
         assert!(error.contains(&told), "{error}");
     }
 }

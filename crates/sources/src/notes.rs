@@ -30,10 +30,10 @@ pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
     let at_least = if found.is_at_least { "at least " } else { "" };
     let note = format!("{at_least}{files} that could be samples {are} ignored (first: {first})");
-    Some(
-        Note::new(note)
-            .with_hint("remove the dot from the names of such files and folders, or pack the hidden folder by itself"),
-    )
+    Some(Note::new(note).with_hint(
+        "remove the leading dot from the names of these files and folders, or pass the hidden folder itself as the \
+         source",
+    ))
 }
 
 /// Returns a note on 16-bit PNGs packed as arrays.
@@ -51,7 +51,7 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     );
     let hint = Hint::new("pass ")
         .and([Setting::word("kind", "images")])
-        .then(" to store the files themselves, which loaders decode to 8 bits");
+        .then(" to store the PNG files unchanged; loaders then decode them to 8 bits");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -72,10 +72,10 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
         format!("packed variable {} of {}; the file also has ", list([variable], 1), list([key.as_str()], 1));
     note += &list(others.iter().map(String::as_str), NAMED);
     if more > 0 {
-        note += &format!("; a variable was also chosen in {}", plural(more, "other file"));
+        note += &format!("; {} also had several variables, of which one was packed", plural(more, "other file"));
     }
     if let Some(name) = elsewhere {
-        note += &format!(", but not always the same one (also {})", list([name], 1));
+        note += &format!(" (not always {}, but also {})", list([variable], 1), list([name], 1));
     }
     let hint = Hint::new("pass ").and([Setting::any("variable", "NAME")]).then(" to select another variable");
     Some(Note::new(note).with_hint(hint))
@@ -104,7 +104,7 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     let count = found.count() as u64 + 1;
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
     let note = format!(
-        "{pictures} {have} more than 8 bits per sample and {are} stored unchanged, but decoded to 8 bits \
+        "{pictures} {have} more than 8 bits per channel and {are} stored unchanged, but decoded to 8 bits \
          (first: {first})"
     );
     let hint = Hint::new("to load all bits, pack these pictures separately, as arrays, with ");
@@ -121,8 +121,8 @@ fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
     let files = verb(count, "the file", "the files");
     let (what, it) = match what {
-        Beside::Alpha => ("an alpha channel", "alpha"),
-        Beside::Band => ("a band besides red, green and blue", "it"),
+        Beside::Alpha => ("an alpha channel", "the channel"),
+        Beside::Band => ("a band besides red, green and blue", "the band"),
     };
     let note =
         format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loaders drop {it} (first: {first})");
@@ -149,7 +149,7 @@ mod tests {
         let hint = "\nhint: pass `--variable NAME` to select another variable";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; a variable was also chosen in 1 other file, but not always the same one (also `z`)";
+        let more = "; 1 other file also had several variables, of which one was packed (not always `x`, but also `z`)";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // The name of the chosen array is stored with the sample.
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
         put(root.path(), "b.png", deep.clone());
         put(root.path(), "c.png", deep);
-        let told = "2 pictures have more than 8 bits per sample and are stored unchanged, but decoded to 8 bits \
+        let told = "2 pictures have more than 8 bits per channel and are stored unchanged, but decoded to 8 bits \
                     (first: `b.png`)\nhint: ";
         assert!(notes_of(&listing())[0].starts_with(told), "{:?}", listing().notes);
         assert_eq!(super::deep(&listing().samples).count(), 2);

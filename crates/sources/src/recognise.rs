@@ -80,11 +80,11 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     // DICOM files often have no extension, so recognise them by their content.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
     let format = by_name.or_else(is_dicom)?;
-    let hint = Hint::new("use ").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
+    let hint = Hint::new("use ").only(Voice::Command, format!("`shardpack convert {format}` from the Python package"));
     let hint = hint.only(Voice::Python, format!("`shardpack.convert(\"{format}\", …)`"));
     Some(
-        hint.only(Voice::Rust, format!("`convert(\"{format}\", …)` of the Python package"))
-            .then(" to make a dataset from such files"),
+        hint.only(Voice::Rust, format!("`convert(\"{format}\", …)` from the Python package"))
+            .then(" to make a dataset from these files"),
     )
 }
 
@@ -201,7 +201,7 @@ mod tests {
             let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
             let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
             let command =
-                format!("use `shardpack convert {format}`, of the Python package, to make a dataset from such files");
+                format!("use `shardpack convert {format}` from the Python package to make a dataset from these files");
             assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
         }
         let root = tempfile::tempdir().unwrap();

@@ -89,14 +89,17 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
         // The file was refused, for example because it is a link out of the source.
         return Err(Flaw::new(
             BadKind::Link,
-            format!("the header's data file `{}` is not in the source", visible_path(path)),
+            format!(
+                "the data file `{}` of this header cannot be used: it is not a regular file within the source",
+                visible_path(path)
+            ),
         ));
     }
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(Flaw::new(
             BadKind::Special,
-            format!("the header's data file `{}` is not a regular file", visible_path(path)),
+            format!("the data file `{}` of this header is not a regular file", visible_path(path)),
         ));
     }
     Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path: path.to_owned() })

@@ -64,8 +64,8 @@ pub struct Split {
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
     if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
-        let expected = "a folder with a subfolder for each split";
-        return Err(SourceError::NotASource { path: src.to_owned(), expected, found: "a file" });
+        let problem = "expected a folder with a subfolder for each split, found a file";
+        return Err(SourceError::NotASource { path: src.to_owned(), problem });
     }
     let (mut whole, folders) = enumerate_tree(src, &SourceOptions { splits: true, ..options.clone() })?;
     let mut names: Vec<&str> = whole.samples.iter().filter_map(|sample| Some(split_of(&sample.key)?.0)).collect();
@@ -111,8 +111,7 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
     }
     if !names.iter().any(|name| is_split(name)) {
         let names = list(names.iter().map(String::as_str), NAMED);
-        let note =
-            format!("each folder is packed into a separate dataset, but no folder has the name of a split: {names}");
+        let note = format!("each folder is packed into a separate dataset, but none is named like a split: {names}");
         let hint = Hint::new("omit ").and([Setting::named("splits")]);
         notes.push(
             Note::new(note).with_hint(hint.then(" to pack these folders as classes, or as parts of one dataset")),

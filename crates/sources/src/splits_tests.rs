@@ -55,7 +55,7 @@ fn a_flat_split_has_no_labels_but_a_note() {
     let mixed = splits(&["test/a/1.jpg", "test/1.jpg", "train/a/1.jpg"]);
     assert_eq!(
         told(&mixed.notes),
-        ["`test`: folder names are not used as labels, because 1 sample is in folders, but 1 is not"]
+        ["`test`: folder names are not used as labels: 1 sample is in folders, but 1 is not"]
     );
 }
 
@@ -84,7 +84,7 @@ fn folders_and_files_that_are_no_splits_get_a_note() {
     assert_eq!(found.splits[1].listing.bad[0].key, "a/bad.bin");
 
     let classes = splits(&["ant/1.jpg", "bee/1.jpg"]);
-    assert!(classes.notes[0].text.contains("no folder has the name of a split: `ant`, `bee`"), "{:?}", classes.notes);
+    assert!(classes.notes[0].text.contains("none is named like a split: `ant`, `bee`"), "{:?}", classes.notes);
     let file = enumerate(&root.path().join("beside.jpg"), &SourceOptions::default()).unwrap_err().to_string();
     assert!(file.ends_with("expected a folder with a subfolder for each split, found a file"), "{file}");
 }

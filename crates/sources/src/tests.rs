@@ -50,7 +50,7 @@ fn class_folders_of_pictures() {
     assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
     assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    assert_eq!(notes(&listing), ["1 of 4 class folders has no samples, but stays a class: `ant`"]);
+    assert_eq!(notes(&listing), ["1 of 4 class folders has no samples, but still counts as a class: `ant`"]);
     assert!(
         matches!(listing.samples[0].content, SampleContent::Picture(picture) if (picture.width, picture.height) == (2, 3))
     );
@@ -150,7 +150,7 @@ fn nothing_to_pack_is_an_error() {
     assert!(text(&[]).ends_with("contains no samples: 0 files examined, 0 unusable, 0 ignored"));
     assert!(text(&[(".x", vec![1]), ("y", b"text".to_vec())]).ends_with(
         "contains no samples: 1 file examined, 1 unusable, 1 ignored\n\
-         first: `y`: neither a picture nor a cube: the file begins with `text`"
+         first unusable file: `y`: neither a picture nor a cube: the file begins with `text`"
     ));
 }
 
@@ -216,8 +216,8 @@ fn headers_claim_their_data() {
     put(root.path(), "c.hdr", header);
     let listing = enumerate(root.path(), &skip()).unwrap();
     let text = listing.bad[1].to_string();
-    assert!(text.starts_with("`c.hdr`: there is no ENVI data file with the header's name"), "{text}");
-    assert!(text.ends_with("or no extension") && text.matches("c.hdr").count() == 1, "{text}");
+    assert!(text.starts_with("`c.hdr`: found no data file for this ENVI header"), "{text}");
+    assert!(text.ends_with("or similar") && text.matches("c.hdr").count() == 1, "{text}");
     // A header given as the source also finds its data file.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
@@ -406,7 +406,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
     let told = "2 PNG pictures with 16 bits per sample are packed as uint16 arrays [height, width, channels] in the field \
                 `cube` (first: `cat/a.png`)\n\
-                hint: pass `--kind images` to store the files themselves, which loaders decode to 8 bits";
+                hint: pass `--kind images` to store the PNG files unchanged; loaders then decode them to 8 bits";
     assert_eq!(notes(&arrays), [told]);
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);
@@ -421,7 +421,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     std::fs::remove_file(root.path().join("dog/c.tif")).unwrap();
     let among = listing(None);
     assert_eq!(among.kind, SourceKind::Images);
-    assert!(among.notes[0].text.starts_with("2 pictures have more than 8 bits per sample"), "{:?}", among.notes);
+    assert!(among.notes[0].text.starts_with("2 pictures have more than 8 bits per channel"), "{:?}", among.notes);
     let cubes = SourceOptions { kind: Some(SourceKind::Cubes), ..SourceOptions::default() };
     let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
     assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");

@@ -149,13 +149,14 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         let count = taken.iter().filter(|taken| **taken).count() as u64;
         let (hold, are, masks) = (verb(count, "seems", "seem"), verb(count, "is", "are"), verb(count, "mask", "masks"));
         let note = format!(
-            "by name and shape, {} {hold} to be the ground truth of other cubes, and {are} packed as their {masks} \
-             (first: {} for {})",
+            "judging by name and shape, {} {hold} to be the ground truth of other cubes, and {are} packed as their \
+             {masks} (first: {} for {})",
             plural(count, "file"),
             list([truth.as_str()], 1),
             list([cube.as_str()], 1),
         );
-        let hint = Hint::new("rename files that are samples themselves, or pass ").and([Setting::any("masks", "DIR")]);
+        let hint = Hint::new("give files that are not masks an unrelated name, or pass ");
+        let hint = hint.and([Setting::any("masks", "DIR")]);
         beside.notes.push(Note::new(note).with_hint(hint.then(" to take masks from a folder")));
     }
     if let Some((place, owners, integers)) = unclear.first() {
@@ -166,13 +167,13 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
-            more => format!("; the same is true of {more} more"),
+            more => format!("; the same is true of {}", plural(more as u64, "other file")),
         };
         let note = format!(
             "{} is packed as a sample, although it looks like ground truth: it {why}{more}",
             list([key(*place)], 1)
         );
-        let hint = Hint::new("move ground truth to a separate folder, with files named like the cubes, and pass ");
+        let hint = Hint::new("if it is a mask, move it to a separate folder, give it the name of its cube, and pass ");
         beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
     }
     let mut taken = taken.into_iter();
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(masks(&listing), [("s/X.npy", gt.clone()), ("s/X_corrected.npy", gt)]);
         let said = told(&listing);
         assert!(
-            said[0].starts_with("by name and shape, 1 file seems to be the ground truth of other cubes"),
+            said[0].starts_with("judging by name and shape, 1 file seems to be the ground truth of other cubes"),
             "{said:?}"
         );
         assert!(said[0].contains("(first: `s/X_gt.npy` for `s/X.npy`)\nhint: "), "{said:?}");

@@ -51,7 +51,7 @@ impl Client {
             return Ok(());
         }
         Err(Cause::new(ErrorKind::Unsupported, "the dataset was opened in the parent process, before a fork")
-            .with_hint("open the dataset again after the fork, or use the start method `spawn` for workers"))
+            .with_hint("open the dataset again after the fork, or use the `spawn` start method for workers"))
     }
 
     pub(crate) fn open(&self, name: &str) -> Result<Arc<Pin>, Cause> {

@@ -110,7 +110,7 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
             let (scheme, writable) = (target.url.scheme(), schemes(|scheme| scheme.is_written));
             let name = &target.name;
             return Err(Error::usage(format!(
-                "`{name}`: {scheme}:// is read-only: datasets can be written only to {writable}"
+                "cannot write to `{name}`: {scheme}:// is read-only; write to {writable} instead"
             )));
         }
     })

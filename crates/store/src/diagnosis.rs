@@ -15,7 +15,7 @@ pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> Reque
         E::NotFound { .. } => RequestError::last(ErrorKind::NotFound, "there is no such object"),
         E::Precondition { .. } => RequestError::changed(),
         E::PermissionDenied { .. } => {
-            RequestError::last(ErrorKind::PermissionDenied, format!("the store denies access{}", code(error)))
+            RequestError::last(ErrorKind::PermissionDenied, format!("the store denied access{}", code(error)))
                 .with_hint("check that the credentials belong to this store")
         }
         E::Unauthenticated { .. } => {

@@ -32,27 +32,34 @@ impl Address<'_> {
         let Some(url) = url else {
             let error = Error::usage(format!("{}: expected {EXPECTED}, found {}", what(), found()));
             let has_scheme = self.value.contains("://");
-            return Err(if has_scheme { error } else { error.with_hint("write `http://` or `https://` before it") });
+            return Err(if has_scheme {
+                error
+            } else {
+                error.with_hint("begin the address with `https://` or `http://`")
+            });
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::usage(format!("{}: the URL contains a user or a password", what()))
+            return Err(Error::usage(format!("{}: the URL contains a user name or a password", what()))
                 .with_hint("pass credentials as separate options: docs/stores.md lists their names"));
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
             let hint = match protocol {
                 Protocol::Azure => {
-                    "allow it with AZURE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
+                    "use https://, or allow http:// with AZURE_ALLOW_HTTP=true in the environment or with the storage \
+                     option `allow_http`"
                 }
                 Protocol::GoogleCloud => {
-                    "allow it with GOOGLE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
+                    "use https://, or allow http:// with GOOGLE_ALLOW_HTTP=true in the environment or with the storage \
+                     option `allow_http`"
                 }
-                Protocol::Hub(_) => "allow it with the storage option `allow_http`",
+                Protocol::Hub(_) => "use https://, or allow http:// with the storage option `allow_http`",
                 Protocol::S3 | Protocol::Http => {
-                    "allow it with AWS_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
+                    "use https://, or allow http:// with AWS_ALLOW_HTTP=true in the environment or with the storage \
+                     option `allow_http`"
                 }
             };
             return Err(
-                Error::usage(format!("{}: {} is not encrypted: expected https://", what(), found())).with_hint(hint)
+                Error::usage(format!("{}: connections to {} are not encrypted", what(), found())).with_hint(hint)
             );
         }
         Ok(())

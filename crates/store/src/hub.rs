@@ -61,7 +61,7 @@ impl HubRepository {
             return Ok(format!("{endpoint}/datasets/{}/resolve/{}", self.name, self.revision));
         }
         let mut url = Url::parse(&format!("{endpoint}/api/datasets/{}/revision", self.name))
-            .map_err(|error| wrong(format!("invalid address of the hub ({error})")))?;
+            .map_err(|error| wrong(format!("the address of the hub is not a valid URL ({error})")))?;
         if let Ok(mut path) = url.path_segments_mut() {
             path.push(&self.revision);
         }
@@ -71,7 +71,7 @@ impl HubRepository {
 
     fn commit(&self, url: &Url, dataset: &str, options: &StoreOptions, client: &ClientOptions) -> Result<String> {
         let fail = |text: &dyn Display| {
-            Error::usage(format!("`{}`: cannot ask the hub for the revision `{}`: {text}", dataset, self.revision))
+            Error::usage(format!("`{}`: cannot look up the revision `{}` on the hub: {text}", dataset, self.revision))
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| fail(&error))?;
         let mut problem = String::new();
@@ -82,7 +82,9 @@ impl HubRepository {
             };
             let answer = runtime.block_on(unless_cancelled(|| options.is_cancelled(), answer));
             match answer.map_err(|cancelled| fail(&cancelled))? {
-                Ok(Ok((200, body))) => return commit_in(&body).ok_or_else(|| fail(&"its response contains no commit")),
+                Ok(Ok((200, body))) => {
+                    return commit_in(&body).ok_or_else(|| fail(&"the response from the hub contains no commit"));
+                }
                 Ok(Ok((status, _))) => return Err(self.refused(status, dataset)),
                 Ok(Err(error)) => problem = diagnose_chain(&error, &options.secrets()).words,
                 Err(_) => problem = format!("no response within {:?}", options.first_byte_timeout),
@@ -98,7 +100,8 @@ impl HubRepository {
              (status {status})",
             dataset
         );
-        let hint = "check the name; for a private or gated dataset set HF_TOKEN, or the storage option `hf_token`";
+        let hint = "check the name and the revision; for a private or gated dataset, set HF_TOKEN or the storage \
+                    option `hf_token`";
         Error::usage(text).with_hint(hint)
     }
 }
@@ -108,7 +111,8 @@ pub(crate) fn headers(dataset: &str, options: &StoreOptions) -> Result<HeaderMap
     let mut headers = HeaderMap::new();
     if let Some(token) = options.value("hf_token") {
         let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| Error::usage(format!("`{}`: the token is not ASCII text", dataset)))?;
+        let mut value =
+            value.map_err(|_| Error::usage(format!("`{}`: the token for the hub is not ASCII text", dataset)))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }

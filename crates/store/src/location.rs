@@ -77,12 +77,12 @@ impl Location {
         }
         let expected = schemes(|_| true);
         // Do not show the URL, because it may contain a password.
-        let url =
-            Url::parse(text).map_err(|error| Error::usage(format!("invalid URL ({error}): expected {expected}")))?;
+        let url = Url::parse(text)
+            .map_err(|error| Error::usage(format!("not a valid URL ({error}): it must begin with {expected}")))?;
         // The part before `@` in `abfss://container@account…` is the container, not a user name.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
-            return Err(Error::usage("the URL contains a user or a password")
+            return Err(Error::usage("the URL contains a user name or a password")
                 .with_hint("set credentials in the environment, or pass them as storage options"));
         }
         let mut plain = url.clone();
@@ -90,9 +90,7 @@ impl Location {
         plain.set_fragment(None);
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
-            let text = format!(
-                "`{name}`: the URL has a query or a fragment, which the requests for the shards cannot include"
-            );
+            let text = format!("`{name}`: the URL of a dataset cannot have a query (`?…`) or a fragment (`#…`)");
             return Err(Error::usage(text).with_hint("pass tokens as storage options"));
         }
         if url.scheme() == "file" {

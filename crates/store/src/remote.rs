@@ -48,9 +48,9 @@ impl Remote {
     /// # Errors
     /// `Usage` if `folder` is not a valid key or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder in the store: {error}")))?;
+        let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder name: {error}")))?;
         if options.cache.is_some() {
-            return Err(Error::usage("only datasets that are opened by their URL can be cached"));
+            return Err(Error::usage("only datasets opened by URL can be cached"));
         }
         Self::start(store, key, folder, options, None)
     }

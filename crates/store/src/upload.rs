@@ -55,7 +55,7 @@ impl Upload {
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new<S: ObjectStore + MultipartStore>(store: Arc<S>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder in the store: {error}")))?;
+        let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder name: {error}")))?;
         Self::start(store, key, folder, options)
     }
 

@@ -142,7 +142,7 @@ impl Bucket {
         if self.objects().create(MANIFEST_NAME, &bytes)? {
             return Ok(());
         }
-        let hint = Hint::new("choose another place, or add ").and([Setting::on("force")]);
+        let hint = Hint::new("choose another output URL, or add ").and([Setting::on("force")]);
         let cause = Cause::new(ErrorKind::AlreadyExists, "another run has written a manifest in the meantime");
         let cause = cause.with_hint(hint.then(" to replace that dataset"));
         Err(Error::io("write", &self.name.join(MANIFEST_NAME), cause))
@@ -196,8 +196,8 @@ fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
             let hint = Hint::new(format!(
-                "check the dataset with `shardpack verify`, because this run was uploading `{name}` and may have \
-                 overwritten the other run's object; or pack it again with "
+                "this run was uploading `{name}` and may have overwritten the other run's object: check the dataset \
+                 with `shardpack verify`, or pack it again with "
             ));
             let hint = hint.and([Setting::on("force")]);
             Error::Io { action, path, source: source.with_hint(hint) }

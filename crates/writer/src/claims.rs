@@ -49,13 +49,10 @@ impl Claims {
             let found = self.read(&claim.name)?;
             if found.as_ref() != Some(&claim.text) {
                 let (text, hint) = match found {
-                    None => (
-                        "another run removed this run's lock".to_owned(),
-                        "run the command again: this run has stopped",
-                    ),
+                    None => ("another run removed this run's lock".to_owned(), "run the command again"),
                     Some(holder) => (
                         format!("another run has taken over: {holder}"),
-                        "wait for the other run: this run has stopped, without changing the other run's files",
+                        "wait for the other run to finish; this run has not changed any of its files",
                     ),
                 };
                 let cause = Cause::new(ErrorKind::ResourceBusy, text).with_hint(hint);

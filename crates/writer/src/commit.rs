@@ -65,9 +65,8 @@ impl<T> Committer<'_, T> {
         let path = self.target.scratch_file(&temporary);
         let mut place = || {
             sync(&*file, &path, number)?;
-            entry.file.sha256 = sha256.recv().map_err(|_| {
-                Error::internal("shard digest", "an answer from the hash thread", "the end of the thread")
-            })?;
+            entry.file.sha256 =
+                sha256.recv().map_err(|_| Error::internal("shard digest", "a result from the hash thread", "none"))?;
             self.target.commit(&temporary, &entry.file.name)?;
             Ok(())
         };

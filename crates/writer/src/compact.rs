@@ -35,7 +35,7 @@ impl Growth<'_> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
             let what = interrupted(target.path());
-            let hint = Hint::new("repeat the interrupted command to continue, or use it with ")
+            let hint = Hint::new("repeat the interrupted command to continue, or repeat it with ")
                 .and([Setting::on("force")])
                 .then(" to start over; then compact again");
             return Err(Error::refused(what, hint));
@@ -63,11 +63,15 @@ impl Growth<'_> {
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
+        let mut newest: Option<(u32, &String)> = None;
         for name in names {
             let Some(named) = generation_of_name(name).filter(|&generation| generation != own) else { continue };
             let (manifest, _) = match read_manifest(&self.target, name) {
                 Err(Error::Damaged { source }) => {
-                    return Err(Error::refused(source.to_string(), "move this file away, then compact again"));
+                    return Err(Error::refused(
+                        source.to_string(),
+                        "move this file out of the folder, then compact again",
+                    ));
                 }
                 other => other?,
             };
@@ -76,13 +80,17 @@ impl Growth<'_> {
             }
             let generation = named.max(manifest.generation());
             if generation > own {
-                let what = format!(
-                    "`{}` has a manifest of generation {generation}, but manifest.json is still of generation {own}",
-                    self.target.path().display()
-                );
-                return Err(Error::refused(what, "copy the newest manifest to manifest.json first"));
+                newest = newest.max(Some((generation, name)));
+                continue;
             }
             older.insert((named, name.clone()), manifest);
+        }
+        if let Some((generation, name)) = newest {
+            let what = format!(
+                "`{}` describes generation {generation}, but manifest.json only generation {own}",
+                self.target.file(name).display()
+            );
+            return Err(Error::refused(what, format!("copy `{name}` to manifest.json, then compact again")));
         }
         Ok(older)
     }
@@ -129,11 +137,11 @@ impl Growth<'_> {
             return Ok(());
         }
         let what = format!(
-            "`{}` is shard {} of a generation later than {own}, but no manifest lists it",
+            "`{}` (shard {}) belongs to a generation after {own}, but no manifest lists it",
             self.target.file(name).display(),
             identity.shard_number
         );
-        Err(Error::refused(what, "copy the newest manifest to manifest.json, or move the shard away"))
+        Err(Error::refused(what, "restore the newest manifest.json from a copy, or move this shard out of the folder"))
     }
 
     fn unknown(&self, name: &str, id: DatasetId) -> Error {
@@ -141,6 +149,6 @@ impl Growth<'_> {
             "`{}` is not a shard of dataset {id}, although an older generation lists it; nothing was deleted",
             self.target.file(name).display()
         );
-        Error::refused(what, "move the file away or remove it, then compact again")
+        Error::refused(what, "move this file out of the folder or delete it, then compact again")
     }
 }

@@ -29,8 +29,9 @@ pub enum Error {
     },
     /// The disk is full, or the user's quota is exhausted.
     #[error(
-        "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}: {source}",
-        visible_path(path), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
+        "cannot write `{}`: {source}; the rest of the dataset needs about {needed_bytes} bytes{}",
+        visible_path(path),
+        free_bytes.filter(|n| n < needed_bytes).map(|n| format!(", but only {n} are free")).unwrap_or_default()
     )]
     NoSpace {
         /// File that could not be written.
@@ -135,9 +136,9 @@ pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hi
     Hint::new(other)
         .then("or use ")
         .and([Setting::on("force")])
-        .then(", without ")
+        .then(" to start over (only without ")
         .and([Setting::named("part")])
-        .then(", to start over")
+        .then(")")
 }
 
 impl Error {
@@ -153,8 +154,8 @@ impl Error {
             Self::NoSpace { .. } => "free some space, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to continue: finished shards are kept".into(),
             Self::Damaged { .. } => start_over(
-                "recover the undamaged samples of the newest readable manifest with `shardpack salvage` (if no \
-                 manifest is readable, removed samples may come back), ",
+                "recover the undamaged samples with `shardpack salvage` (if no manifest is readable, removed samples \
+                 may come back), ",
             ),
             Self::Io { source, .. } => return source.hint(),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),

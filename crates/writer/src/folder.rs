@@ -112,9 +112,11 @@ impl Survey {
         }
         let what = format!("output folder `{}`", target.path().display());
         if !foreign.is_empty() {
-            let hint =
-                "choose another folder, or move these files away: shardpack never removes files of other programs";
-            return Err(Error::usage(format!("{what} contains other files: {}", list(&foreign)), hint));
+            let hint = "choose another folder, or move these files elsewhere: shardpack deletes only its own files";
+            return Err(Error::usage(
+                format!("{what} contains files that shardpack did not write: {}", list(&foreign)),
+                hint,
+            ));
         }
         if force || self.is_being_removed {
             return Ok(());
@@ -292,7 +294,7 @@ pub(crate) fn check_shard(
     let format = |e: shardpack_format::Error| Error::Format(e.in_file(path.display().to_string()));
     let ends = match target.read_ends(&noted.name, HEADER_BYTES, FOOTER_BYTES) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            return Ok(Err(format(shardpack_format::Error::format("shard", "present", "missing"))));
+            return Ok(Err(format(shardpack_format::Error::malformed("the shard is missing"))));
         }
         other => other?,
     };
@@ -306,11 +308,11 @@ pub(crate) fn check_shard(
             return Err(shardpack_format::Error::format("identity", format!("shard {number} of dataset {id}"), found));
         }
         if (ends.bytes, footer_crc32) != (noted.bytes, noted.footer_crc32) {
-            let expected = format!("{} bytes, footer {:#010x}", noted.bytes, noted.footer_crc32);
+            let expected = format!("{} bytes with footer CRC32 {:#010x}", noted.bytes, noted.footer_crc32);
             return Err(shardpack_format::Error::format(
                 "shard",
                 expected,
-                format!("{} bytes, footer {footer_crc32:#010x}", ends.bytes),
+                format!("{} bytes with footer CRC32 {footer_crc32:#010x}", ends.bytes),
             ));
         }
         Ok(())

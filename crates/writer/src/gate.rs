@@ -121,14 +121,17 @@ impl<T> Gate<T> {
         let mut state = self.lock();
         state.in_flight_bytes = state.in_flight_bytes.saturating_sub(place.charge).saturating_add(charge);
         let offset = place.slot.checked_sub(state.first).and_then(|offset| usize::try_from(offset).ok());
-        let waiting = state.window.len();
+        let (first, waiting) = (state.first, state.window.len());
         match offset.and_then(|offset| state.window.get_mut(offset)) {
             Some(entry @ None) => *entry = Some(SampleResult { sample, key, result, charge }),
             // Stop the run. Otherwise the writer would wait forever for this result.
             _ => {
                 drop(state);
-                let found = format!("slot {offset:?} of {waiting}");
-                return self.fail(Error::internal("sample result", "a place that waits for the result", found).into());
+                let what = format!(
+                    "slot {} does not wait for the result of sample {sample}: {waiting} slots are open, from {first}",
+                    place.slot
+                );
+                return self.fail(Error::internal(what, "", "").into());
             }
         }
         let is_next = offset == Some(0);

@@ -155,10 +155,10 @@ impl<'a> Growth<'a> {
             return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
         }
         if options.part.is_some() {
-            return Err(Error::usage("a generation cannot be written in parts", ""));
+            return Err(Error::usage("a generation cannot be written in parts: `part` must be `None`", ""));
         }
         if plan.metadata().schema != self.manifest.schema && !next.kept.is_empty() {
-            let what = "a generation of other fields must replace every shard";
+            let what = "a generation with a different schema must replace all shards, but some shards are kept";
             return Err(Error::usage(what, ""));
         }
         let folder = self.target.below(NEXT);
@@ -170,10 +170,8 @@ impl<'a> Growth<'a> {
         refuse_foreign(&self.target, &self.manifest)?;
         folder.create()?;
         let prepared = prepare_or(&folder, plan, options, |_| {
-            let what = format!(
-                "{}, which this command cannot continue, because its options or source files are different",
-                interrupted(self.target.path())
-            );
+            let what =
+                format!("{}, but that run had different options or source files", interrupted(self.target.path()));
             let hint = Hint::new("repeat the interrupted command to continue, or run this one with ")
                 .and([Setting::on("force")]);
             Error::refused(what, hint.then(" to discard the unfinished files"))
@@ -218,7 +216,7 @@ impl<'a> Growth<'a> {
                 self.target.path().display(),
                 now.generation()
             );
-            return Err(Error::refused(what, "add the remaining samples with a new `add`"));
+            return Err(Error::refused(what, "run `shardpack add` again to add the remaining samples"));
         }
         Ok(Some(self.noted(report.clone())))
     }
@@ -254,11 +252,11 @@ impl<'a> Growth<'a> {
                     }
                     if taken.contains(&file.name) {
                         let what = format!(
-                            "`{}` contains a file `{}` that is not part of the dataset, but a new shard has its name",
+                            "`{}` contains a file `{}` that is not part of the dataset, but a new shard needs its name",
                             self.target.path().display(),
                             file.name
                         );
-                        return Err(Error::refused(what, "move that file away, then run the command again"));
+                        return Err(Error::refused(what, "move or rename this file, then run the command again"));
                     }
                     total.merge(tally_of(self.target.path(), entry)?);
                     manifest.push(file);
@@ -267,7 +265,10 @@ impl<'a> Growth<'a> {
                     total.merge(tally);
                     manifest.push(file.clone());
                 }
-                _ => return Err(Error::internal("shard in a generation", "an old or a new shard", number)),
+                _ => {
+                    let what = format!("shard {number} of the new generation was neither kept nor written");
+                    return Err(Error::internal(what, "", ""));
+                }
             }
         }
         manifest.fidelity = (next.fidelity)(&total);
@@ -276,7 +277,7 @@ impl<'a> Growth<'a> {
 }
 
 pub(crate) fn interrupted(out: &Path) -> String {
-    format!("`{}` contains unfinished files of an interrupted `add` or `remove`", out.display())
+    format!("`{}` contains unfinished files from an interrupted `add` or `remove`", out.display())
 }
 
 pub(crate) fn damaged(error: Error) -> Error {
@@ -306,8 +307,8 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let generation = next.generation();
     if next.dataset_id != now.dataset_id || generation < now.generation() {
         let what =
-            format!("`{}` contains another dataset, or an older generation of this one", folder.path().display());
-        return Err(Error::refused(what, "remove that folder"));
+            format!("`{}` contains files from another dataset or from an older generation", folder.path().display());
+        return Err(Error::refused(what, "remove this folder, then run the command again"));
     }
     if generation > now.generation() {
         refuse_foreign(target, &now)?;
@@ -351,9 +352,9 @@ fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "`{}` is not generation {generation} of dataset {}, but the manifest of that generation must have this name",
+        "`{}` is not the manifest of generation {generation} of dataset {}, but that manifest needs this name",
         target.file(&name).display(),
         now.dataset_id
     );
-    Err(Error::refused(what, "move the file away"))
+    Err(Error::refused(what, "move or rename this file, then run the command again"))
 }

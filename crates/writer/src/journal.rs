@@ -98,8 +98,8 @@ impl JournalHead {
         let unequal = |what: &str, equal: bool| (!equal).then(|| Difference { what: what.to_owned(), values: None });
         let seed = |s: Option<u64>| s.map_or("none".to_owned(), |s| s.to_string());
         differ("version of shardpack", &self.packer, &other.packer)
-            .or_else(|| differ("option `shard_bytes`", &self.shard_bytes, &other.shard_bytes))
-            .or_else(|| differ("option `shuffle`", &seed(self.shuffle), &seed(other.shuffle)))
+            .or_else(|| differ("shard size in bytes", &self.shard_bytes, &other.shard_bytes))
+            .or_else(|| differ("shuffle seed", &seed(self.shuffle), &seed(other.shuffle)))
             .or_else(|| self.recipe_difference(other))
             .or_else(|| differ("number of samples", &self.samples, &other.samples))
             .or_else(|| unequal("names, sizes or labels in the sources", self.inputs == other.inputs))
@@ -129,7 +129,7 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
         (a, b, name) = (inner_a, inner_b, inner);
     }
     let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), shown);
-    Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
+    Some(Difference { what: format!("setting of `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
 /// Returns the options of a group. If it contains both the requested options (`asked`) and the effective ones, returns
@@ -218,10 +218,10 @@ impl<R: BufRead> Lines<'_, R> {
         let read = limited.read_until(b'\n', &mut self.line).map_err(|e| Error::io("read", self.path, e))? as u64;
         self.bytes = self.bytes.saturating_add(read);
         if read > MAX_LINE_BYTES {
-            return Err(self.over("size of a line in bytes", MAX_LINE_BYTES, read));
+            return Err(self.over("bytes in a line of", MAX_LINE_BYTES, read));
         }
         if self.bytes > MAX_BYTES {
-            return Err(self.over("bytes", MAX_BYTES, self.bytes));
+            return Err(self.over("bytes in", MAX_BYTES, self.bytes));
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
@@ -230,7 +230,7 @@ impl<R: BufRead> Lines<'_, R> {
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
             Err(shardpack_format::Error::Limit { limit, found, .. }) => {
-                Err(self.over("number of JSON nodes in a line", limit, found))
+                Err(self.over("JSON values in a line of", limit, found))
             }
             Err(_) => Ok(None),
             Ok(()) => Ok(serde_json::from_str(&object).ok()),
@@ -238,7 +238,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn over(&self, what: &str, limit: u64, found: u64) -> Error {
-        let what = format!("journal `{}`: {what}", self.path.display());
+        let what = format!("number of {what} the journal `{}`", self.path.display());
         Error::Limit { what, limit, found, hint: Hint::new("use ").and([Setting::on("force")]).then(" to start over") }
     }
 }
@@ -268,7 +268,7 @@ impl OpenJournal {
 
 fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let json = serde_json::to_string(value)
-        .map_err(|e| Error::usage(format!("the tally cannot be written as JSON: {e}"), ""))?;
+        .map_err(|e| Error::usage(format!("a line of the journal cannot be written as JSON: {e}"), ""))?;
     let rest = json.strip_prefix('{').unwrap_or_else(|| bug("a line that is a JSON object"));
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
@@ -299,7 +299,7 @@ mod tests {
     fn measured_values_are_not_options() {
         assert!(recipe_difference(&recipe("auto", 1), &recipe("auto", 2)).is_none());
         let found = recipe_difference(&recipe("auto", 1), &recipe("zstd", 2)).unwrap();
-        assert_eq!(found.what, "option `codec`");
+        assert_eq!(found.what, "setting of `codec`");
         assert_eq!(found.values, Some(("\"auto\"".to_owned(), "\"zstd\"".to_owned())));
         let mut other = recipe("auto", 1);
         other.remove("cube");

@@ -91,21 +91,27 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
         groups.entry(value).or_default().push(number);
     }
     let fewest = groups.values().min_by_key(|numbers| numbers.len()).cloned().unwrap_or_default();
+    let named = |mut numbers: Vec<u32>| {
+        numbers.sort_unstable();
+        let noun = if numbers.len() == 1 { "part" } else { "parts" };
+        format!("{noun} {}", array_expression(numbers))
+    };
+    let hint =
+        Hint::new(format!("pack {} again with the options and sources of the other parts, and with ", named(fewest)))
+            .and([Setting::on("force")]);
     let found: Vec<String> = groups
         .into_iter()
-        .map(|(value, mut numbers)| {
-            numbers.sort_unstable();
-            let value = value.or_else(|| own.clone()).unwrap_or_else(|| "some".to_owned());
-            let noun = if numbers.len() == 1 { "part" } else { "parts" };
-            format!("{value} in {noun} {}", array_expression(numbers))
+        .map(|(value, numbers)| match &own {
+            Some(own) => format!("{} in {}", value.as_ref().unwrap_or(own), named(numbers)),
+            None => named(numbers),
         })
         .collect();
-    let hint = Hint::new(format!(
-        "pack the smaller group (--array={}) again, with the options of the other parts and ",
-        array_expression(fewest)
-    ));
-    let hint = hint.and([Setting::on("force")]);
-    Err(Error::usage(format!("the parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
+    let found = found.join(" and ");
+    let text = match own {
+        Some(_) => format!("the parts in {what} differ in the {thing}: {found}"),
+        None => format!("the {thing} differ between {found} in {what}"),
+    };
+    Err(Error::usage(text, hint))
 }
 
 /// Fails if a part lacks shards, or if its shards differ from its journal.

@@ -55,7 +55,7 @@ impl Plan {
         }
         let count = shards.iter().map(|(_, samples)| samples.len()).sum::<usize>();
         let too_many = |_| Error::Limit {
-            what: "samples to rewrite".into(),
+            what: "number of samples to rewrite".into(),
             limit: u64::from(u32::MAX),
             found: count as u64,
             hint: "".into(),

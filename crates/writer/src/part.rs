@@ -50,8 +50,8 @@ impl Part {
         if index < count {
             return Ok(Self { index, count });
         }
-        let found = format!("{}/{count}", u64::from(index) + 1);
-        Err(Error::usage(format!("the number of a part must be from 1 to {count}, found {found}"))
+        let number = u64::from(index) + 1;
+        Err(Error::usage(format!("there is no part {number}/{count}: the number must be from 1 to {count}"))
             .with_hint("count parts from 1: the last of 4 parts is 4/4"))
     }
 

@@ -140,7 +140,7 @@ impl Plan {
         }
         refuse_duplicates(samples.map(|s| s.key), key_hashes)?;
         let count = u32::try_from(sizes.len()).map_err(|_| Error::Limit {
-            what: "samples".into(),
+            what: "number of samples".into(),
             limit: u64::from(u32::MAX),
             found: sizes.len() as u64,
             hint: "split the input into several datasets".into(),
@@ -271,7 +271,7 @@ pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
-            let hint = "use fewer or shorter fields, classes and options: readers reject larger metadata by default";
+            let hint = "use fewer fields or classes, or shorter names: readers reject larger metadata by default";
             Error::Limit { what, limit, found, hint: hint.into() }
         }
         other => other.into(),
@@ -296,9 +296,10 @@ fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], 
         }
         let records = samples.len() as u64;
         let bytes = fixed.saturating_add(IndexBuilder::bytes_for(&metadata.schema, records, keys));
-        for (what, limit, found) in
-            [("number of records", limits.max_records, records), ("index size", limits.max_index_bytes, bytes)]
-        {
+        for (what, limit, found) in [
+            ("number of records", limits.max_records, records),
+            ("number of index bytes", limits.max_index_bytes, bytes),
+        ] {
             if found > limit {
                 let what = format!("{what} in shard {number}");
                 return Err(Error::Limit { what, limit, found, hint: "choose smaller shards".into() });

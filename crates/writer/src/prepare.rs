@@ -60,7 +60,8 @@ pub(crate) fn prepare_or(
             if manifest.generation() > 1 {
                 let (samples, generation) = (samples(manifest.samples), manifest.generation());
                 let what = format!(
-                    "`{}` was packed from these files and has changed since: generation {generation} has {samples}",
+                    "`{}` was packed from these files, but has been changed since then: it is now at generation \
+                     {generation} and has {samples}",
                     target.path().display()
                 );
                 let hint = Hint::new("add new samples with `shardpack add`, or use ").and([Setting::on("force")]);
@@ -77,7 +78,7 @@ pub(crate) fn prepare_or(
             None => replace(),
         };
         let others = if options.force { String::new() } else { why_other(plan, &manifest) };
-        let grown = if generation > 1 { format!(" in generation {generation}") } else { String::new() };
+        let grown = if generation > 1 { format!(" (generation {generation})") } else { String::new() };
         let held = samples(manifest.samples);
         let what = format!("`{}` already contains a dataset of {held}{grown}{others}", target.path().display());
         return Err(Error::refused(what, hint));
@@ -125,7 +126,7 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
         _ if plan.sample_count() != manifest.samples => {
             format!(", but the source has {}", samples(plan.sample_count()))
         }
-        _ => ", packed from files with other names, sizes, labels or contents".to_owned(),
+        _ => ", packed from files with different names, sizes, labels or contents".to_owned(),
     }
 }
 
@@ -143,16 +144,23 @@ fn other_run(difference: Difference, out: &Path) -> Error {
 
 fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Result<()> {
     let count = |head: &JournalHead| head.part.map(|p| p.count());
-    if count(wanted) == count(begun) {
+    let (wanted, begun) = (count(wanted), count(begun));
+    if wanted == begun {
         return Ok(());
     }
-    let words = |head: &JournalHead| count(head).map_or_else(|| "as a whole".to_owned(), |n| format!("in {n} parts"));
-    let hint = Hint::new("pack the missing parts and merge them, or use ")
-        .and([Setting::on("force")])
-        .then(" without a part to start over");
-    let (begun, wanted) = (words(begun), words(wanted));
+    let parts = |n: u32| format!("{n} part{}", if n == 1 { "" } else { "s" });
+    let hint = match begun {
+        Some(n) => crate::error::start_over(format!("finish the {} and merge them, ", parts(n))),
+        None => Hint::new("leave out ")
+            .and([Setting::named("part")])
+            .then(" to continue, or also add ")
+            .and([Setting::on("force")])
+            .then(" to start over"),
+    };
+    let begun = begun.map_or_else(|| "without parts".to_owned(), |n| format!("with {}", parts(n)));
+    let wanted = wanted.map_or_else(|| "none".to_owned(), parts);
     Err(Error::usage(
-        format!("{what} contains an unfinished dataset that was started {begun}, but this run would write it {wanted}"),
+        format!("{what} contains an unfinished dataset that was started {begun}, but this run uses {wanted}"),
         hint,
     ))
 }

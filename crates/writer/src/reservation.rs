@@ -86,8 +86,10 @@ impl Reservation {
     ) -> Result<Report> {
         if let Some(part) = options.part {
             return Err(Error::usage(
-                format!("part {part} cannot be written into a reserved folder, because parts share a folder"),
-                "",
+                format!(
+                    "part {part} cannot be written through a reservation, which keeps other runs out of the folder"
+                ),
+                "call the function `write_dataset`, which needs no reservation",
             ));
         }
         if options.threads == 0 {

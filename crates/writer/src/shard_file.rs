@@ -135,10 +135,12 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         let expected = (self.number, sample, key.len() as u64, record.len() as u64);
         if stated != expected {
             let words = |(shard, sample, key, bytes)| {
-                format!("shard {shard}, sample {sample}, key of {key} bytes, {bytes} bytes")
+                format!("sample {sample} in shard {shard}, with a key of {key} bytes and {bytes} bytes in total")
             };
             let (key, expected, stated) = (key.escape_debug(), words(expected), words(stated));
-            return Err(Error::usage(format!("record for sample `{key}`: expected {expected}, found {stated}"), ""));
+            let text =
+                format!("the source returned a wrong record for sample `{key}`: expected {expected}, found {stated}");
+            return Err(Error::usage(text, ""));
         }
         self.index.push(&frame, key, &scalars)?;
         self.source_bytes = self.source_bytes.saturating_add(source_bytes);
@@ -186,8 +188,9 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         }
         let (answer, sha256) = bounded(1);
         self.hash.send(HashMessage::Finish(answer));
-        let tally = serde_json::to_value(&self.tally)
-            .map_err(|e| Error::usage(format!("the tally cannot be written as JSON: {e}"), ""))?;
+        let tally = serde_json::to_value(&self.tally).map_err(|e| {
+            Error::usage(format!("the statistics of shard {} cannot be written as JSON: {e}", self.number), "")
+        })?;
         let file = ShardEntry {
             name: shard_name(self.number),
             bytes: self.written,

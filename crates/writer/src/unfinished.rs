@@ -87,7 +87,10 @@ impl Unfinished {
     #[must_use]
     pub fn hint(&self) -> Hint {
         match self.parts {
-            Some(_) => format!("pack these parts again (--array={}), then merge", self.array()).into(),
+            Some(_) => {
+                let noun = if self.unfinished.len() == 1 { "part" } else { "parts" };
+                format!("pack {noun} {} again, then merge", self.array()).into()
+            }
             None => "run the same `pack` command again: it finishes the dataset, and no merge is needed".into(),
         }
     }

@@ -111,7 +111,8 @@ pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
-            "the file system of `{}` has no locks: if a run on another machine is killed, delete its lock file",
+            "the file system of `{}` has no locks: if a run on another machine is killed, delete the lock \
+             file that it leaves behind",
             target.path().display()
         ));
     }
@@ -280,11 +281,11 @@ pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> 
     T::deserialize(&entry.tally).map_err(|e| {
         Error::usage(
             format!(
-                "`{}`: the journal has an invalid tally for shard {}, which must not contain NaN or infinity: {e}",
-                out.display(),
-                entry.number
+                "cannot read the statistics of shard {} from the journal in `{}`: {e}",
+                entry.number,
+                out.display()
             ),
-            "",
+            "statistics must not contain NaN or infinity: the journal stores them as null",
         )
     })
 }

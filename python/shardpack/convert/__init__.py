@@ -150,8 +150,8 @@ def convert(
     try:
         source: Source = module.open(src, drop=frozenset(drop), **of_format)
     except RAW as error:
-        named = f"`{shown(os.fspath(src))}`" if isinstance(src, (str, os.PathLike)) else "source"
-        raise SourceError(f"{format}: {named}: cannot read the source: {type(error).__name__}: {error}") from error
+        named = f"`{shown(os.fspath(src))}`: " if isinstance(src, (str, os.PathLike)) else ""
+        raise SourceError(f"{format}: {named}cannot read the source: {type(error).__name__}: {error}") from error
     run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)
     return run.write(out, of_writer)
 
@@ -179,7 +179,7 @@ def _split_options(
     for name in options:
         if name not in own | of_writer:
             hint = did_you_mean(name, own | of_writer)
-            raise TypeError(f"neither the format {format} nor Writer has an option {name!r}{hint}")
+            raise TypeError(f"unknown option {name!r} for the format {format}{hint}")
     kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
     if append:
         kept = {}

@@ -113,7 +113,7 @@ class Varying:
 
 
 def too_large(max_bytes: int) -> str:
-    return f"the sample has more than {max_bytes} bytes\nhint: raise max_sample_bytes"
+    return f"the sample is larger than the limit of {max_bytes} bytes\nhint: raise max_sample_bytes"
 
 
 def gathered(column: Column, rows: slice | None, most: int) -> Any:

@@ -34,12 +34,13 @@ def on_disk(found: os.stat_result) -> int:
 class Expansion:
     """Compares the size that a source claims with the bytes that it stores."""
 
-    def __init__(self, where: str, stored: Callable[[int], int], most: int) -> None:
+    def __init__(self, where: str, stored: Callable[[int], int], most: int, has_option: bool = True) -> None:
         self._where = where
         self._stored = stored
         """Function that returns the number of stored bytes. It stops counting at a given limit."""
         self._most = check_whole("max_expansion", most)
         self._claimed = 0
+        self._hint = "\nhint: raise max_expansion if nearly all values are fill values" if has_option else ""
 
     def add(self, samples: int, value_bytes: int) -> None:
         """Count samples and the bytes of their values before they are read. Raise an error if they are too many for the
@@ -53,6 +54,6 @@ class Expansion:
         found = self._stored(needed)
         if found < needed:
             raise SourceError(
-                f"{self._where}: the samples would take {self._claimed} bytes in memory, but the source has only {found} stored "
-                f"bytes, less than the {needed} expected\nhint: raise max_expansion if nearly all values are fill values"
+                f"{self._where}: the source has only {found} bytes, but its samples would take {self._claimed} in "
+                f"memory; the limit is {self._most} times the size of the source{self._hint}"
             )

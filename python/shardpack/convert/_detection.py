@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ._files import Elsewhere, open_inside, open_regular
 from ._sizes import PictureSize, size_of
 from ._source import SourceError, shown
-from ._values import picture_type
+from ._values import not_picture, picture_type
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 MOST_TEXT = 16 << 20
@@ -31,7 +31,8 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
     if inside is not None and not real.is_relative_to(inside):
         raise SourceError(_elsewhere(path, inside, real))
     if not is_folder(path):
-        raise SourceError(f"`{shown(path)}`: expected a folder {what}, but {'this is a file' if is_file(path) else 'it does not exist'}")
+        problem = "is a file" if is_file(path) else "does not exist"
+        raise SourceError(f"`{shown(path)}` {problem}: expected a folder {what}")
     return path
 
 
@@ -46,8 +47,7 @@ def picture(path: Path, inside: Path | None = None) -> bytes:
     """Return the bytes of a picture. Raise an error if the file cannot be read or is not a picture."""
     content = regular(path, None, inside)
     if picture_type(content) is None:
-        start = content[:8].hex(" ") or "nothing"
-        raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture in `{shown(path)}`, found bytes that begin with: {start}")
+        raise ValueError(f"`{shown(path)}` is {not_picture(content)}")
     return content
 
 
@@ -98,9 +98,12 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
         return found
-    text = f"`height` and `width` must be {found.upright[0]} and {found.upright[1]}, the size of the upright picture, but are {short(height)} and {short(width)}"
+    text = (
+        f"`height` and `width` are {short(height)} and {short(width)}, but the picture is {found.upright[0]} pixels "
+        f"high and {found.upright[1]} wide{_if_turned(found)}"
+    )
     if found.stored == (height, width):
-        text += f"\nhint: give the size and the objects in pixels of the upright picture; its Exif orientation is {found.orientation}"
+        text += f"\nhint: apply the picture's Exif orientation ({found.orientation}) to its size and objects too"
     raise ValueError(text)
 
 
@@ -116,8 +119,14 @@ def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: s
     beyond = outside(corners, width, height)
     if beyond.any():
         found = short(values[int(np.argmax(beyond))])
-        text = f"{what} lies outside the upright picture, which is {width} pixels wide and {height} high: {found}"
-        raise ValueError(text if size.orientation < 5 else f"{text}\nhint: give boxes in pixels of the upright picture; its Exif orientation is {size.orientation}")
+        sides = f"{width} pixels wide and {height} high{_if_turned(size)}"
+        text = f"{what} lies outside the picture, which is {sides}: {found}"
+        hint = f"\nhint: apply the picture's Exif orientation ({size.orientation}) to the boxes too"
+        raise ValueError(text if size.orientation < 5 else text + hint)
+
+
+def _if_turned(size: PictureSize) -> str:
+    return "" if size.upright == size.stored else " after Exif rotation"
 
 
 def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArray[np.bool_]:
@@ -148,16 +157,18 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
     for row in values:
         good = isinstance(row, (list, tuple)) and len(row) == width
         if not good or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in row):
-            raise ValueError(f"expected {width} numbers for {what}, found: {short(row)}")
+            if width == 1:
+                raise ValueError(f"{what} must be a number, found: {short(row[0])}")
+            raise ValueError(f"{what} must have {width} numbers, found: {short(row)}")
     try:
         with np.errstate(over="ignore"):
             array = np.array(values, np.float64).reshape(-1, width).astype(np.float32)
     except OverflowError:
-        raise ValueError(f"expected numbers in the range of float32 for {what}, found a larger number") from None
+        raise ValueError(f"a number in {what} is too large for float32") from None
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise ValueError(f"expected finite numbers in the range of float32 for {what}, found: {short(values[row])}")
+        raise ValueError(f"a number in {what} is too large for float32 or not finite: {short(values[row])}")
     return array
 
 

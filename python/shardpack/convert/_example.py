@@ -24,18 +24,28 @@ def parse_example(data: bytes) -> dict[str, Any]:
     """Return the features of an `Example`. Byte strings become lists of bytes, and numbers become int64 or float32
     arrays of one axis.
     """
-    features: dict[str, Any] = {}
-    # The context of a SequenceExample parses like the features of an Example, but its feature lists would be lost.
-    if any(number == 2 for number, _, _ in wire_fields(memoryview(data))):
+    view = memoryview(data)
+    try:
+        # The context of a SequenceExample parses like the features of an Example, but its feature lists would be lost.
+        is_sequence = any(number == 2 for number, _, _ in wire_fields(view))
+        features = {} if is_sequence else _features(view)
+    except ValueError as error:
+        raise ValueError(f"the record is damaged or not a tf.train.Example: {error}") from error
+    if is_sequence:
         raise ValueError("expected a tf.train.Example, found a SequenceExample, which cannot be converted")
-    for message in messages(memoryview(data), 1):
+    if not features:
+        raise ValueError("the tf.train.Example has no features")
+    return features
+
+
+def _features(data: memoryview) -> dict[str, Any]:
+    features: dict[str, Any] = {}
+    for message in messages(data, 1):
         for entry in messages(message, 1):
             name, values = _entry(entry)
             if name in features:
                 raise ValueError(f"feature {name!r} occurs twice")
             features[name] = values
-    if not features:
-        raise ValueError("the tf.train.Example has no features")
     return features
 
 
@@ -45,19 +55,19 @@ def _entry(data: memoryview) -> tuple[str, Values]:
     for feature in messages(data, 2):
         for number, wire, value in wire_fields(feature):
             if wire != _BYTES or not isinstance(value, memoryview) or number not in (1, 2, 3):
-                raise ValueError(
-                    f"feature {name!r}: expected a list of bytes, floats or integers, found protobuf field {number}"
-                )
-            values = [bytes(item) for item in messages(value, 1)] if number == 1 else _numbers(value, number == 2)
+                raise ValueError(f"feature {name!r} is not a list of bytes, floats or integers")
+            values = [bytes(item) for item in messages(value, 1)] if number == 1 else _numbers(name, value, number == 2)
     return name, values
 
 
-def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
+def _numbers(name: str, data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
     values: list[Any] = []
     for _number, wire, value in wire_fields(data):
         if floats and wire == _BYTES and isinstance(value, memoryview):
             if len(value) % 4:
-                raise ValueError(f"expected a list of 4-byte floats, found {len(value)} bytes")
+                raise ValueError(
+                    f"feature {name!r} is damaged: its list of floats has {len(value)} bytes, not a multiple of 4"
+                )
             values.extend(np.frombuffer(value, "<f4").tolist())
         elif floats and wire == _FIXED32 and isinstance(value, int):
             values.extend(struct.unpack("<f", value.to_bytes(4, "little")))
@@ -69,7 +79,8 @@ def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
         elif not floats and wire == _VARINT and isinstance(value, int):
             values.append(signed(value))
         else:
-            raise ValueError(f"expected {'floats' if floats else 'integers'}, found wire type {wire}")
+            kind = "floats" if floats else "integers"
+            raise ValueError(f"feature {name!r} is damaged: unexpected protobuf wire type {wire} in a list of {kind}")
     return np.array(values, np.float32 if floats else np.int64)
 
 
@@ -78,7 +89,7 @@ def messages(data: memoryview, number: int) -> Iterator[memoryview]:
     for found, _wire, value in wire_fields(data):
         if found == number:
             if not isinstance(value, memoryview):
-                raise ValueError("expected a protobuf message, found a number")
+                raise ValueError(f"protobuf field {number} is a number instead of a message")
             yield value
 
 
@@ -96,9 +107,9 @@ def wire_fields(data: memoryview) -> Iterator[Field]:
         elif wire in (_FIXED64, _FIXED32):
             length = 8 if wire == _FIXED64 else 4
         else:
-            raise ValueError(f"expected a protobuf field, found wire type {wire}")
+            raise ValueError(f"unknown protobuf wire type {wire}")
         if length > len(data) - at:
-            raise ValueError(f"expected {length} more bytes, found {len(data) - at}: the record is damaged or not a tf.train.Example")
+            raise ValueError(f"a protobuf field is truncated: it has {len(data) - at} of {length} bytes")
         part = data[at : at + length]
         at += length
         yield number, wire, part if wire == _BYTES else int.from_bytes(part, "little")
@@ -113,7 +124,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("a protobuf number is cut short: the record is damaged or not a tf.train.Example")
+    raise ValueError("a protobuf number is truncated")
 
 
 def signed(value: int) -> int:

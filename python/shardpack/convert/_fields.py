@@ -97,7 +97,8 @@ class Fields:
             if name not in known:
                 raise SourceError(
                     f"{where}: the dataset has no field `{shown(name)}` for the column {column!r}; its fields are {', '.join(known)}\n"
-                    f"hint: pass drop=[{column!r}], or rename={{{column!r}: …}}"
+                    f"hint: pass drop=[{column!r}] to leave the column out, or rename={{{column!r}: …}} to store it in "
+                    "another field"
                 )
         for name, kind in known.items():
             if name not in self.names.values():
@@ -148,9 +149,11 @@ class Fields:
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
         if not np.can_cast(numbers.dtype, wanted):
-            hint = f"\nhint: pass schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}}, which can hold the numbers of all masks"
+            wide = np.promote_types(numbers.dtype, wanted)
+            hint = f"\nhint: pass schema={{{name!r}: 'array:{wide}'}} to store all masks as {wide}"
             raise SourceError(
-                f"column {self.masks[name]!r}: expected class numbers of type {wanted}, found {numbers.dtype}{hint if self.known is None else ''}"
+                f"column {self.masks[name]!r}: the mask has {numbers.dtype} class numbers, but field `{shown(name)}` "
+                f"stores {wanted}{hint if self.known is None else ''}"
             )
         return numbers.astype(wanted, copy=False)
 
@@ -162,8 +165,9 @@ class Fields:
         if columns:
             renamed = {column: f"source_{self.names[column]}" for column in columns}
             raise SourceError(
-                f"{where}: the names {', '.join(_OF_PICTURES)} are reserved for columns made from the picture, but the source has "
-                f"{', '.join(columns)}\nhint: pass drop={columns}, or rename={renamed}"
+                f"{where}: the source has columns with reserved names: {', '.join(columns)}; the fields "
+                f"{', '.join(_OF_PICTURES)} are derived from the picture\n"
+                f"hint: pass drop={columns} to leave the columns out, or rename={renamed}"
             )
 
     def _classes(self, source: Source) -> Sequence[str] | None:
@@ -187,9 +191,8 @@ class Fields:
         said |= self.rename
         for column in said:
             if column not in columns:
-                raise SourceError(
-                    f"{where}: the source has no column {column!r}; its columns are {', '.join(map(repr, columns)) or 'none'}"
-                )
+                known = f"; its columns are {', '.join(map(repr, columns))}" if columns else ": it has no columns at all"
+                raise SourceError(f"{where}: the source has no column {column!r}{known}")
         names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
         for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):
             known = [column for column in columns if column in usual and column not in said]
@@ -199,7 +202,7 @@ class Fields:
         for column, name in names.items():
             if name in taken:
                 raise SourceError(
-                    f"{where}: two columns become the field `{shown(name)}`: {taken[name]!r} and {column!r}\n"
+                    f"{where}: columns {taken[name]!r} and {column!r} would both become field `{shown(name)}`\n"
                     f"hint: pass rename={{{column!r}: '{name}_2'}}{_if_masks(source, column, name)}"
                 )
             taken[name] = column
@@ -212,15 +215,21 @@ class Fields:
             if column in self.drop:
                 self.dropped[column] += 1
                 continue
-            name = self.names.get(column) or self._another_name(column)
+            name = self._name(column)
             if name in sample:
-                raise SourceError(f"two columns become the field `{shown(name)}`; the second is {column!r}")
+                other = next(c for c in values if c not in self.drop and self._name(c) == name)
+                raise SourceError(f"columns {other!r} and {column!r} would both become field `{shown(name)}`")
             sample[name] = _whole(column, value) if self.whole_labels and name == "label" else value
         for column, name in self.names.items():
             if name not in sample:
                 found = ", ".join(repr(column) for column in values) or "none"
-                raise SourceError(f"column {column!r} of the first sample is missing in this sample; its columns are {found}")
+                raise SourceError(
+                    f"this sample has no column {column!r}, unlike the first sample; its columns: {found}"
+                )
         return sample
+
+    def _name(self, column: str) -> str:
+        return self.names.get(column) or self._another_name(column)
 
     def _another_name(self, column: str) -> str:
         """Return the field for a column that was not in the first sample. For example, if the first sample had `jpg`,
@@ -231,7 +240,8 @@ class Fields:
             return name
         known = ", ".join(map(repr, self.names))
         raise SourceError(
-            f"column {column!r} is not in the first sample, whose columns are {known}\nhint: pass drop=[{column!r}]"
+            f"column {column!r} is not in the first sample, whose columns are {known}\n"
+            f"hint: pass drop=[{column!r}] to leave it out"
         )
 
 
@@ -248,9 +258,10 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
     if has_option:
         hint = f"pass masks=[{column!r}] to store the class numbers"
     else:
-        hint = f"give arrays of class numbers, or convert from a format that has the option masks=[{column!r}]"
+        hint = "store the masks in the source as arrays of class numbers"
     return (
-        f"field `{shown(name)}` is named like a mask, but contains pictures, which loaders treat as photos: they are loaded as RGB and scaled\n"
+        f"field `{shown(name)}` has the name of a mask, but is stored as pictures, which loaders convert to RGB and "
+        "resize like photos\n"
         f"hint: {hint}, or pass schema={{{name!r}: 'image'}} if these are photos"
     )
 
@@ -258,7 +269,7 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
 def _if_masks(source: Source, column: str, name: str) -> str:
     if name != "image" or source.masks is None:
         return ""
-    return f"; if it contains masks, pass rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
+    return f"; if column {column!r} contains masks, pass rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
 
 
 def field_name(column: str) -> str:

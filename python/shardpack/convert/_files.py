@@ -147,7 +147,7 @@ def _open_part(name: str, flags: int, folder: int) -> int:
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise ValueError(f"`{shown(name)}` was replaced by a link while it was opened") from error
+            raise ValueError(f"`{shown(name)}` was replaced by a link while it was being opened") from error
         raise
 
 
@@ -191,7 +191,8 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
     if len(splits) > 1:
         raise SourceError(
-            f"`{shown(folder)}` has files of several splits: {', '.join(splits)}\nhint: pass the files of one split: '{folder}/{splits[0]}*'"
+            f"`{shown(folder)}` contains several splits: {', '.join(splits)}\n"
+            f"hint: convert one split at a time, for example '{folder}/{splits[0]}*'"
         )
     refuse_gap(str(folder), names, lambda name: True)
     return names
@@ -215,7 +216,8 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:
             raise SourceError(
-                f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, but found only {len(numbers)}: `{shown(lost)}` is missing\n"
+                f"`{shown(where)}`: `{shown(lost)}` is missing: found only {len(numbers)} of the {count} files of this "
+                "set\n"
                 "hint: to convert only some of the files, pass a list, or a pattern such as {00000..00003}"
             )
 
@@ -238,16 +240,18 @@ def expand_braces(text: str) -> list[str]:
     while rest:
         plain, brace, rest = rest.partition("{")
         if "}" in plain:
-            raise SourceError(f"brace pattern: a closing brace has no opening brace: {text!r}")
+            raise SourceError(f"the pattern {text!r} has a closing brace without an opening brace")
         names = [name + plain for name in names]
         if not brace:
             break
         inside, closing, rest = rest.partition("}")
-        if not closing or "{" in inside:
-            raise SourceError(f"brace pattern: every brace must be closed, and braces cannot be nested: {text!r}")
+        if not closing:
+            raise SourceError(f"the pattern {text!r} has an opening brace without a closing brace")
+        if "{" in inside:
+            raise SourceError(f"the pattern {text!r} has braces inside braces, which is not supported")
         choices = _choices(inside, text)
         if len(names) * len(choices) > _MOST_FILES:
-            raise SourceError(f"brace pattern: {text!r} stands for more than {_MOST_FILES} files")
+            raise SourceError(f"the pattern {text!r} expands to more than {_MOST_FILES} files")
         names = [name + choice for name in names for choice in choices]
     return names
 
@@ -259,10 +263,13 @@ def _choices(inside: str, text: str) -> list[str]:
         low, high = int(first), int(last)
         if high < low or high - low >= _MOST_FILES:
             raise SourceError(
-                f"brace pattern: expected an ascending range of at most {_MOST_FILES} files, found: {text!r}"
+                f"each range in the pattern {text!r} must be ascending and have at most {_MOST_FILES} numbers"
             )
         width = len(first) if first.startswith("0") or len(first) == len(last) else 0
         return [str(number).zfill(width) for number in range(low, high + 1)]
     if "," in inside:
         return inside.split(",")
-    raise SourceError(f"brace pattern: expected `{{000..012}}` or `{{a,b}}`, found {{{inside}}} in: {text!r}")
+    raise SourceError(
+        f"the pattern {text!r} contains {{{inside}}}, which is neither a range such as {{000..012}} nor a list "
+        "such as {a,b}"
+    )

@@ -36,18 +36,18 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
             shown = name.decode("utf-8", "replace") or str(number)
             return f"filter {shown!r} is not supported; supported: {known}"
         if packed and number != _FLETCHER32:
-            return f"filter {_NAMES[number]!r} follows compression, which is not supported"
+            return f"filter {_NAMES[number]!r} after compression is not supported"
         packed |= number in PACKERS
         if number == _LZF:
             said = settings[2] if len(settings) > 2 else 0
         elif number == _SCALE_OFFSET or number == _NBIT and len(settings) > 4 and settings[3] == _ATOMIC:
             said = settings[2] * settings[4] if len(settings) > 4 else chunk_bytes + 1
         elif number == _NBIT:
-            return "filter 'nbit' is not supported for a structured type"
+            return "filter 'nbit' is not supported for structured types"
         else:
             continue
         if said > chunk_bytes:
-            return f"filter {_NAMES[number]!r} expands to {said} bytes, but chunks have {chunk_bytes} bytes"
+            return f"damaged: filter {_NAMES[number]!r} unpacks to {said} bytes, but a chunk has {chunk_bytes} bytes"
     return None
 
 

@@ -77,7 +77,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                         raise Damage("the file is damaged: its entries are larger than the file")
                     yield [None if part is None else bytes(part) for part in entry]
         except lmdb.Error as error:
-            raise Damage(f"damaged entries: {error}") from error
+            raise Damage(f"the entries are damaged: {error}") from error
         finally:
             env.close()
 
@@ -178,7 +178,10 @@ def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
-        return Failed("the process that reads the environment closed its output too early")
+        return Failed(
+            "the process that reads the environment stopped sending data, but did not exit\n"
+            "hint: pass own_process=False to read the environment in this process instead"
+        )
     if -code in _OF_BAD_MEMORY:
         how = signal.Signals(-code).name
         return Damage(f"the environment is damaged: {how} killed the process that was reading it")
@@ -230,7 +233,7 @@ def _serve() -> None:
     except Damage as found:
         error, damage = str(found), True
     except Exception as found:
-        error = f"the process that reads the environment failed: {type(found).__name__}: {found}"
+        error = f"cannot read the environment: {type(found).__name__}: {found}"
     try:
         text = json.dumps({"error": error, "damage": damage}).encode("ascii")
         _send(out, struct.pack("<II", _END, len(text)) + text)

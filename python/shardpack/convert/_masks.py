@@ -24,7 +24,7 @@ def class_numbers(column: str, value: Any) -> Any:
     """Return the class numbers of a mask as integers or booleans `[height, width]`, as ``shardpack pack --masks``
     stores them.
 
-    `value` is the bytes of a PNG or TIFF, a PIL picture that is grey or has a palette, an array of integers or
+    `value` is the bytes of a PNG or TIFF, a PIL image that is grey or has a palette, an array of integers or
     booleans, or None. The numbers are palette indices, or grey values of up to 16 bits. Anything else is an error,
     for example a colour picture, or a JPEG, because JPEG compression changes numbers.
     """
@@ -32,23 +32,29 @@ def class_numbers(column: str, value: Any) -> Any:
         return None
     if isinstance(value, np.ndarray):
         if value.ndim != 2 or value.dtype.kind not in "iub":
-            shown = f"{value.dtype} {list(value.shape)}"
-            raise SourceError(f"column {column!r}: expected a mask of integers [height, width], found {shown}")
+            raise SourceError(
+                f"column {column!r}: masks must be integer arrays of shape [height, width], but this one is "
+                f"{value.dtype} of shape {list(value.shape)}"
+            )
         return value
     if is_picture_object(value):
         if value.mode not in ("1", "L", "P", "I", "I;16"):
             hint = "save the class numbers, not their colours"
-            raise SourceError(f"column {column!r}: expected a mask in greyscale or with a palette, found a picture of mode {value.mode}\nhint: {hint}")
+            raise SourceError(
+                f"column {column!r}: masks must be greyscale or palette pictures, but this one has mode {value.mode}\n"
+                f"hint: {hint}"
+            )
         return np.asarray(value)
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {type(value).__name__}")
+        kind = type(value).__name__
+        raise SourceError(f"column {column!r}: masks must be arrays, PNG or TIFF files, but this one is of type {kind}")
     content = bytes(value)
     found = picture_type(content)
     if found not in ("png", "tiff"):
-        shown = {"jpeg": "a JPEG, whose compression changes the numbers", "webp": "WebP", "bmp": "BMP"}.get(
-            found or "", f"bytes that begin with {content[:8].hex(' ') or 'nothing'}"
-        )
-        raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {shown}")
+        of_picture = {"jpeg": "is a JPEG, whose compression changes class numbers", "webp": "is WebP", "bmp": "is BMP"}
+        of_bytes = f"begins with the bytes {content[:8].hex(' ')}" if content else "is empty"
+        problem = of_picture.get(found or "", of_bytes)
+        raise SourceError(f"column {column!r}: masks must be PNG or TIFF, but this one {problem}")
     try:
         return _shardpack.mask_of(column, content)
     except ValueError as error:
@@ -65,10 +71,11 @@ def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any
     sizes = [size for picture in pictures if (size := size_of(picture)) is not None]
     if not sizes or len(sizes) < len(pictures) or any(size.upright == mask.shape for size in sizes):
         return
-    whose = "the upright picture" if len(sizes) == 1 else "one of the upright pictures"
+    whose = "its picture has" if len(sizes) == 1 else "the pictures have"
     expected = " or ".join(dict.fromkeys(f"{size.upright[0]} × {size.upright[1]}" for size in sizes))
+    if any(size.upright != size.stored for size in sizes):
+        expected += " after Exif rotation"
     turned = next((size.orientation for size in sizes if size.stored == mask.shape), None)
+    hint = "" if turned is None else f"\nhint: apply the picture's Exif orientation ({turned}) to the mask too"
     found = f"{mask.shape[0]} × {mask.shape[1]}"
-    if turned is not None:
-        found += f"\nhint: apply the picture's Exif orientation ({turned}) to the mask too"
-    raise SourceError(f"column {column!r}: expected a mask of {expected} pixels, the size of {whose}, found {found}")
+    raise SourceError(f"column {column!r}: the mask has {found} pixels (height × width), but {whose} {expected}{hint}")

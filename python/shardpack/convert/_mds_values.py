@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._values import parse_int, parse_json, picture_type
+from ._values import not_picture, parse_int, parse_json, picture_type
 
 _NUMBERS = {
     name: np.dtype(name).newbyteorder("<")
@@ -68,13 +68,13 @@ def _number(name: str) -> Decoder:
 
 def _picture(data: bytes) -> bytes:
     if picture_type(data) is None:
-        raise ValueError(f"expected a picture, found bytes that begin with: {data[:8].hex(' ') or 'nothing'}")
+        raise ValueError(not_picture(data))
     return data
 
 
 def _pil(data: bytes) -> np.ndarray[Any, Any]:
     if len(data) < 12:
-        raise ValueError(f"expected a picture header of 12 bytes, found {len(data)} bytes")
+        raise ValueError(f"the value is truncated: it has {len(data)} of the 12 bytes of a picture header")
     width, height, length = struct.unpack_from("<3I", data)
     mode = data[12 : 12 + length].decode("utf-8")
     shapes = {"L": (height, width), "RGB": (height, width, 3)}
@@ -102,17 +102,20 @@ def _array(options: str) -> Decoder:
         if not name:
             code = data[0] if data else -1
             if code not in _ARRAY_CODES:
-                raise ValueError(f"unknown element type code: {code}")
+                raise ValueError(f"the value is damaged: unknown element type code {code}")
             name, at = _ARRAY_CODES[code], 1
         dims = shape
         if dims is None:
             if len(data) <= at:
-                raise ValueError("the value ends before the shape of its array")
+                raise ValueError("the value is truncated: it ends before the shape of the array")
             axes, code = data[at] >> 2, data[at] & 3
             stored = np.dtype(_SHAPE_CODES[code])
             end = at + 1 + axes * stored.itemsize
             if len(data) < end:
-                raise ValueError(f"the value ends inside the shape of its array: {len(data) - at} bytes are too few for {axes} axes")
+                raise ValueError(
+                    f"the value is truncated: the shape of its array with {axes} axes needs {end - at} bytes, but only "
+                    f"{len(data) - at} are left"
+                )
             dims, at = tuple(int(dim) for dim in np.frombuffer(data[at + 1 : end], stored)), end
         return _reshape(data[at:], name, dims)
 

@@ -90,7 +90,7 @@ def list_objects(
     many = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     if not any(is_url(part) for part in many):
         if storage_options:
-            raise SourceError(f"storage_options do not apply to local files: {list(storage_options)}")
+            raise SourceError(f"`storage_options` can be used only with URLs, but the {what} files are local")
         return list(list_files(src if isinstance(src, (str, os.PathLike)) else many, suffixes, what)), None
     stores: dict[str, _shardpack.Objects] = {}
     found: list[Any] = []

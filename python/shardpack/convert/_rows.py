@@ -49,14 +49,14 @@ def open_tree(
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
     if not tree:
-        raise SourceError(f"{where}: found no arrays and no groups")
+        raise SourceError(f"{where}: found neither arrays nor groups")
     columns = {} if samples == "groups" else _columns(tree, max_bytes, expansion)
     others = [] if samples == "groups" else _others(tree, columns, drop)
     if samples == "rows" or (columns and not others and _one_length(columns, drop)):
         if len(tree) > _MOST_COLUMNS:
             raise SourceError(
-                f"{where}: {len(tree)} members are too many to be columns (the limit is {_MOST_COLUMNS})\n"
-                "hint: pass samples='groups' to make each member a sample"
+                f"{where}: {len(tree)} arrays and groups would become columns, but the limit is {_MOST_COLUMNS}\n"
+                "hint: pass samples='groups' to make each array and each group a sample"
             )
         return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes, expansion)
     if samples == "auto":
@@ -104,9 +104,11 @@ def _whole(tree: Tree, name: str, max_bytes: int, expansion: Expansion) -> Any:
     node = tree[name]
     if not isinstance(node, Column) or node.refused:
         raise ValueError(
-            f"`{shown(name)}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
+            f"cannot convert array `{shown(name)}`: {node.refused}"
+            if isinstance(node, Column)
+            else f"`{shown(name)}` must be an array, but is a group"
         )
-    _check_size("varying shape", {name: node}, 0, max_bytes)
+    _check_size(f"array `{shown(name)}`", {name: node}, 0, max_bytes)
     _claim(expansion, 0, {name: node})
     if node.element_bytes:
         return _value(node, node.read(...))
@@ -124,8 +126,8 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
-            f"{where} has the groups of several splits: {', '.join(splits)}\n"
-            f"hint: pass group={splits[0]!r} to convert one split"
+            f"{where} contains several splits: {', '.join(splits)}\n"
+            f"hint: pass group={splits[0]!r} to convert one of them"
         )
     if not columns:
         return
@@ -134,7 +136,8 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
         few = ", ".join(map(repr, others[:10])) + (", …" if len(others) > 10 else "")
         raise SourceError(
             f"{where} has both arrays and groups, so it is unclear which of them are the samples; the arrays are {found}\n"
-            f"hint: pass drop=[{few}] to leave the groups out, or samples='groups' to make each member a sample"
+            f"hint: pass drop=[{few}] to leave the groups out, or samples='groups' to make each array and each "
+            "group a sample"
         )
     if (
         len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1
@@ -164,12 +167,14 @@ def _by_rows(
     refused = {
         name: why
         for name, column in taken.items()
-        if (why := column.refused or (None if column.shape else "a single value, instead of one value per sample"))
+        if (why := column.refused or (None if column.shape else "a single value instead of one value per sample"))
     }
     refuse_columns(where, refused | dict.fromkeys(others, "a group, which has no rows"))
+    if not taken:
+        raise SourceError(f"{where}: `drop` leaves out all arrays, so there is nothing to convert")
     lengths = {column.shape[0] for column in taken.values()}
     if len(lengths) != 1:
-        found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items()) or "none"
+        found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items())
         raise SourceError(
             f"{where}: the first axes of the arrays differ in length: {found}\nhint: pass drop=[…] to leave arrays out"
         )
@@ -194,8 +199,8 @@ def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int,
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
         raise SourceError(
-            f"{where}: a sample has {sum(sizes.values())} bytes, but the limit is {max_bytes}; "
-            f"array {largest!r} has {sizes[largest]} of them\nhint: raise max_sample_bytes"
+            f"{where}: a sample takes {sum(sizes.values())} bytes, but the limit is {max_bytes}; "
+            f"array {largest!r} alone takes {sizes[largest]}\nhint: raise max_sample_bytes"
         )
 
 
@@ -309,13 +314,13 @@ def _with_attributes(
         if left and not notes:
             names = ", ".join(map(repr, left))
             notes.append(
-                f"attributes of the samples' groups are not converted: {names} ({at})\n"
+                f"group attributes are not converted: {names} (first found in {at})\n"
                 f"hint: pass attributes=True to convert them to columns, or drop=[{names}] to leave them out"
             )
         return values | {name: None for name in found if name in drop}
     for name in found:
         if name in values:
-            raise ValueError(f"an array and an attribute have the name {name!r}")
+            raise ValueError(f"an array and an attribute are both named {name!r}")
     return values | {name: _attribute(found[name]) if name in left else None for name in found}
 
 
@@ -401,11 +406,11 @@ def _flat(tree: Tree) -> dict[str, Column]:
     def enter(group: Tree, prefix: str, levels: int) -> None:
         nonlocal left
         if levels == 0:
-            raise ValueError(f"a sample has more than {_MOST_LEVELS} levels of groups")
+            raise ValueError(f"the sample has more than {_MOST_LEVELS} levels of groups")
         for name in group:
             left -= 1
             if left < 0:
-                raise ValueError(f"a sample has more than {_MOST_OBJECTS} groups and arrays")
+                raise ValueError(f"the sample has more than {_MOST_OBJECTS} groups and arrays")
             node = group[name]
             if isinstance(node, Column):
                 columns[prefix + name] = node
@@ -431,7 +436,7 @@ def _value(column: Column, value: Any) -> Any:
     if column.kind == "bytes":
         value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            raise ValueError("expected one byte string, found an array of them")
+            raise ValueError("expected one byte string, found an array of byte strings")
         return value.tobytes() if isinstance(value, np.ndarray) else bytes(value)
     array = check_array(np.asarray(value))
     return array if array.ndim else array[()]

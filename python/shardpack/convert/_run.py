@@ -163,8 +163,9 @@ class Run:
         raise self._no_samples()
 
     def _no_samples(self) -> SourceError:
-        found = f"no sample can be converted; the first problem: {self.listed[0]['reason']}" if self.listed else "the source has no samples"
-        return SourceError(f"{self.format}: {found}")
+        if not self.listed:
+            return SourceError(f"{self.format}: the source has no samples")
+        return SourceError(f"{self.format}: no sample could be converted; first error: {self.listed[0]['reason']}")
 
     def _begin(
         self,
@@ -228,7 +229,8 @@ class Run:
         self, message: str, key: str | None = None, cause: Exception | None = None, samples: int | None = 1
     ) -> None:
         if not self.skip:
-            raise SourceError(f"{message}\nhint: pass on_bad_input='skip' to leave such samples out") from cause
+            hint = "pass on_bad_input='skip' to leave out samples that cannot be converted"
+            raise SourceError(f"{message}\nhint: {hint}") from cause
         self.skipped += 1 if samples is None else samples
         self.skipped_exact &= samples is not None
         if len(self.listed) < _LISTED:

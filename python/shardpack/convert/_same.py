@@ -22,7 +22,8 @@ class SameType:
             raise ValueError(f"dtype: expected one of {', '.join(sorted(DTYPES))}, found: {dtype!r}")
         self._field = field
         self._asked = dtype is not None
-        self._as = ", as in the first sample"
+        self._of = " (the type of the first sample)"
+        self._follows = False
         self._dtype = None if dtype is None else np.dtype(dtype)
 
     @property
@@ -32,7 +33,7 @@ class SameType:
     def follow(self, dtype: str) -> None:
         """Use the element type from the dataset being appended to, unless a type was requested."""
         if not self._asked and dtype:
-            self._dtype, self._as = np.dtype(dtype), ", as in the dataset"
+            self._dtype, self._of, self._follows = np.dtype(dtype), " (the type of this field in the dataset)", True
 
     def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return the array with the common element type. Raise an error if the conversion would change a value."""
@@ -45,10 +46,10 @@ class SameType:
         if self._asked and array.dtype.kind == "f" and self._dtype.kind == "f":
             return made
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
-            first = "" if self._asked else self._as
-            hint = "" if "dataset" in first else "\nhint: pass dtype='float64', which can hold the values of all scanners"
+            of = "" if self._asked else self._of
+            hint = "" if self._follows else "\nhint: pass dtype='float64' to store all samples as float64"
             raise SourceError(
-                f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} values from "
-                f"{array.min():g} to {array.max():g}{hint}"
+                f"{where}: field `{shown(self._field)}`: cannot store {array.dtype} values from {array.min():g} to "
+                f"{array.max():g} exactly as {self._dtype}{of}{hint}"
             )
         return made

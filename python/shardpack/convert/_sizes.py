@@ -44,7 +44,7 @@ def size_of(value: Any) -> PictureSize | None:
     ----------
     value
         The bytes of a JPEG, PNG, WebP, BMP or TIFF; pixels `[height, width]` or `[height, width, channels]`; or a
-        PIL picture, whose pixels are stored as they are.
+        PIL image, whose pixels are stored as they are.
 
     Returns
     -------

@@ -132,7 +132,7 @@ def library(module: str, extra: str) -> Any:
     except ImportError as error:
         name = module.split(".")[0]
         package = _PACKAGES.get(name, name)
-        message = f"converting {extra} needs the package `{shown(package)}`: {error}\nhint: pip install {package}"
+        message = f"cannot import `{shown(package)}`, which is needed for {extra}: {error}\nhint: pip install {package}"
         raise ImportError(message, name=name) from error
 
 
@@ -151,7 +151,8 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
     listed = "\n".join(f"  {shown(column)}: {reason}" for column, reason in refused.items())
     names = ", ".join(repr(column) for column in refused)
     count = "1 column cannot" if len(refused) == 1 else f"{len(refused)} columns cannot"
-    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: pass drop=[{names}]")
+    them = "it" if len(refused) == 1 else "them"
+    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: pass drop=[{names}] to leave {them} out")
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:

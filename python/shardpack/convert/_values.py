@@ -40,6 +40,16 @@ def picture_type(data: bytes) -> str | None:
     return None
 
 
+def not_picture(data: bytes) -> str:
+    """Return the message for data that are not a picture."""
+    return f"not a JPEG, PNG, WebP, BMP or TIFF picture: {first_bytes(data)}"
+
+
+def first_bytes(data: bytes) -> str:
+    """Return a clause that says how data begin, for messages."""
+    return f"it begins with the bytes {data[:8].hex(' ')}" if data else "it is empty"
+
+
 def looks_pickled(data: bytes) -> bool:
     """True if the bytes begin and end like a Python pickle of protocol 2 or later."""
     return len(data) > 3 and data[0] == 0x80 and 2 <= data[1] <= 5 and data[-1:] == b"."
@@ -62,9 +72,9 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
         raise
     except Exception as error:
         # The header is Python source, so damage can raise any exception.
-        raise ValueError(f"damaged .npy file: {error}") from error
+        raise ValueError(f"the .npy file is damaged: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise ValueError("expected a .npy array, found an archive of arrays")
+        raise ValueError("expected a .npy array, found an .npz archive")
     return check_array(array)
 
 
@@ -86,7 +96,7 @@ def _check_npy(data: bytes) -> None:
 def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the array in native byte order. Raise an error if its element type is not supported."""
     if array.dtype.name not in DTYPES:
-        raise ValueError(f"expected numbers of at most 64 bits or bool, found elements of type: {array.dtype}")
+        raise ValueError(f"unsupported element type {array.dtype}: expected bool or numbers of at most 64 bits")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -100,6 +110,8 @@ def parse_json(data: bytes) -> Any:
         return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON: {error}") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -128,7 +140,7 @@ def shorten(text: str, most: int = 100) -> str:
 
 
 def is_picture_object(value: object) -> bool:
-    """True if a value is a PIL picture. Checks the attributes instead of the class, because PIL may not be installed.
+    """True if a value is a PIL image. Checks the attributes instead of the class, because PIL may not be installed.
     """
     return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
 
@@ -146,7 +158,7 @@ def kind_of(field: str, value: Any) -> str:
     if isinstance(value, int):
         return "int64"
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.name not in DTYPES:
-        raise SourceError(f"expected numbers of at most 64 bits or bool, found elements of type: {value.dtype}")
+        raise SourceError(f"unsupported element type {value.dtype}: expected bool or numbers of at most 64 bits")
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return str(value.dtype.name)
     if isinstance(value, float):
@@ -160,7 +172,8 @@ def kind_of(field: str, value: Any) -> str:
     if is_picture_object(value):
         return "image"
     if value is None:
-        raise SourceError("the first sample has None in this column, so its kind is unknown\nhint: pass the kind of the field in `schema`")
+        # `Fields.settle` shows only the first line.
+        raise SourceError("the first sample has None in this column, so pass the kind of its field in `schema`")
     raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
 
 

@@ -72,9 +72,9 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     try:
         document = json.loads(text)
     except RecursionError:
-        raise SourceError("the metadata are nested too deeply") from None
+        raise SourceError("the JSON is nested too deeply") from None
     except ValueError as error:
-        raise SourceError(f"cannot parse the metadata as JSON: {error}") from None
+        raise SourceError(f"not valid JSON: {error}") from None
     if not isinstance(document, dict):
         raise SourceError(f"the metadata must be a JSON object, found: {type(document).__name__}")
     version = _VERSIONS[name]
@@ -170,7 +170,7 @@ def _bound_v2(array: dict[str, Any], most: int) -> None:
     size, count = _chunk(array.get("chunks"), array.get("dtype"), most)
     is_text = bool(_TEXT.intersection(names))
     if is_text and len(names) > 1 or not is_text and _is_object(array.get("dtype")):
-        raise _Refused("an array of Python objects")
+        raise _Refused("arrays of Python objects are not supported")
     if _NUMBERS.intersection(names):
         size = max(size, count * 8)
     size += _SLACK
@@ -183,7 +183,7 @@ def _bound_v2(array: dict[str, Any], most: int) -> None:
         ]
     if compressor is not None and _name(compressor, "id", _PACKED | _CHECKSUMS) in _CHECKSUMS:
         if is_text:
-            raise _Refused(f"text with the compressor {compressor['id']!r}")
+            raise _Refused(f"text with the compressor {compressor['id']!r} is not supported")
         return
     array["compressor"] = {"id": _OWN, "codec": compressor, "most": size, "count": count if is_text else None, "refused": ""}
 
@@ -236,7 +236,10 @@ def _sharded(codec: dict[str, Any], shard: Any, dtype: Any, most: int) -> dict[s
     _, count = _chunk(shard, "uint8", None)
     _, of_chunk = _chunk(inner, "uint8", None)
     if count // max(1, of_chunk) * 16 > most:
-        raise _Refused(f"shards: the index of {count // max(1, of_chunk)} chunks in a shard has more than {most} bytes")
+        raise _Refused(
+            f"a shard has {count // max(1, of_chunk)} chunks, whose index exceeds the limit of {most} bytes "
+            "(raise max_sample_bytes)"
+        )
     index = settings.get("index_codecs")
     if not isinstance(index, list) or len(index) > _MOST_CODECS:
         raise _Refused(f"index_codecs: expected a list of at most {_MOST_CODECS} codecs, found: {shorten(repr(index))}")
@@ -265,7 +268,8 @@ def _name(codec: Any, key: str, known: Iterable[str]) -> str:
     for settings in (codec, codec.get("configuration")):
         for type in _TYPES if isinstance(settings, dict) else ():
             if type in settings and _itemsize(settings[type]) > 8:
-                raise _Refused(f"codec {name!r}, {type}: expected a numeric type, found: {shorten(repr(settings[type]))}")
+                found = shorten(repr(settings[type]))
+                raise _Refused(f"codec {name!r}: `{type}` must be a numeric type, found: {found}")
     return name
 
 
@@ -277,7 +281,7 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
     count = math.prod(shape)
     size = count * _itemsize(dtype)
     if most is not None and size > most:
-        raise _Refused(f"chunks have {size} bytes, but max_sample_bytes is {most}")
+        raise _Refused(f"a chunk takes {size} bytes, but the limit is {most} (raise max_sample_bytes)")
     return size, count
 
 
@@ -315,7 +319,7 @@ def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | No
     if len(data) > most:
         raise ValueError(_too_large(most))
     if count is not None and (len(data) < 4 or int.from_bytes(bytes(data[:4]), "little") != count):
-        raise ValueError(f"the chunk does not contain {count} strings, or is damaged")
+        raise ValueError(f"the chunk is damaged: it does not contain {count} strings")
     return data
 
 
@@ -342,13 +346,16 @@ def _unpacked(codec: dict[str, Any], data: bytes, most: int) -> bytes | Any:
 
 
 def _too_large(most: int) -> str:
-    return f"the chunk unpacks to more than {most} bytes, or is damaged"
+    return f"the chunk is damaged: it unpacks to more than {most} bytes"
 
 
 def _check_windows(filters: Any, most: int) -> None:
     for one in filters or ():
         if not isinstance(one, dict) or not isinstance(size := one.get("dict_size", 0), int) or size > _MOST_MEMORY + most:
-            raise ValueError(f"expected LZMA filters with windows of at most {_MOST_MEMORY} bytes, found: {shorten(repr(one))}")
+            limit = _MOST_MEMORY + most
+            raise ValueError(
+                f"an LZMA filter is damaged or needs a window of more than {limit} bytes: {shorten(repr(one))}"
+            )
 
 
 def _all(begin: Any, data: bytes, most: int) -> bytes:
@@ -364,7 +371,7 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
         if len(out) > most:
             raise ValueError(_too_large(most))
         if not stream.eof:
-            raise ValueError("the chunk is damaged: it is cut short")
+            raise ValueError("the chunk is truncated")
         data = stream.unused_data
     return bytes(out)
 
@@ -391,7 +398,7 @@ def _zstd_size(data: bytes) -> int:
         unpacked, last = 0, False
         while not last:
             if at + 3 > len(data):
-                raise ValueError("the chunk is damaged: a zstd frame is cut short")
+                raise ValueError("the chunk is truncated: it ends inside a zstd frame")
             head = int.from_bytes(data[at : at + 3], "little")
             last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
             # Raw and run-length blocks state their size. For other blocks, count the maximum block size.

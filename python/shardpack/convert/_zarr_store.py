@@ -78,11 +78,14 @@ class CheckedStore(Store):
             try:
                 # Deflate can expand a few bytes to any size.
                 if info.compress_type != zipfile.ZIP_STORED and info.file_size > self._most_chunk:
-                    raise ValueError(f"a compressed member of the .zip has {info.file_size} bytes, but the limit is {self._most_chunk}")
+                    raise ValueError(
+                        f"`{self._path / key}` unpacks to {info.file_size} bytes, but the limit is {self._most_chunk}\n"
+                        "hint: raise max_sample_bytes"
+                    )
                 with self._zip.open(info) as member:
                     return self._part(member, info.file_size, key, range)
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-                raise ValueError(f"`{self._path / key}`: damaged member of the .zip: {error}") from error
+                raise ValueError(f"`{self._path / key}`: this member of the .zip is damaged: {error}") from error
 
     def _part(self, file: Any, size: int, key: str, range: Any) -> bytes:
         begin, end = 0, size
@@ -94,7 +97,7 @@ class CheckedStore(Store):
             begin = max(0, size - range.suffix)
         name = key.rpartition("/")[2]
         if name in (*_METADATA, _ATTRIBUTES) and size > _MOST_METADATA:
-            raise SourceError(f"`{self._path / key}`: the metadata have {size} bytes, but the limit is {_MOST_METADATA}")
+            raise SourceError(f"`{self._path / key}` has {size} bytes, but the limit for metadata is {_MOST_METADATA}")
         if begin:
             file.seek(begin)
         data: bytes = file.read(max(0, end - begin))

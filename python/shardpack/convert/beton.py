@@ -19,7 +19,7 @@ import numpy as np
 from ._bounds import EXPANSION, Expansion, check_whole, on_disk
 from ._files import Paths, list_files, open_regular
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, shown
-from ._values import DTYPES, looks_pickled, parse_json, picture_type
+from ._values import DTYPES, first_bytes, looks_pickled, parse_json, picture_type
 
 _VERSION = 2
 _HEADER = np.dtype([("version", "<u2"), ("fields", "<u2"), ("page", "<u4"), ("samples", "<u8"), ("sizes_at", "<u8")])
@@ -57,7 +57,7 @@ def open(src: Paths, *, drop: Collection[str] = (), max_sample_bytes: int = 1 <<
     first = files[0]
     for other in files[1:]:
         if other.described() != first.described():
-            raise SourceError(f"{other.where}: its fields differ from those in `{shown(first.file)}`")
+            raise SourceError(f"{other.where}: the fields differ from those in `{shown(first.file)}`")
     kinds = {field.name: field.kind for field in first.fields if field.name not in drop and field.kind is not None}
     return Source(_samples(files, frozenset(drop)), kinds=kinds, total=sum(file.samples for file in files))
 
@@ -78,16 +78,16 @@ class _Values:
         if size is None:
             number = int(np.searchsorted(self._at, np.uint64(at)))
             if number == len(self._at) or int(self._at[number]) != at:
-                raise ValueError(f"the table of sizes has no value at offset {at}")
+                raise ValueError(f"the file is damaged: the table of sizes has no value at offset {at}")
             size = int(self._sizes[number])
         if size > self._most:
-            raise ValueError(f"a value has {size} bytes, but the limit is {self._most}\nhint: raise max_sample_bytes")
+            raise ValueError(f"a value takes {size} bytes, but the limit is {self._most}\nhint: raise max_sample_bytes")
         if at + size > self._size:
             raise ValueError(f"a value of {size} bytes at offset {at} extends beyond the end of the file, which has {self._size} bytes")
         self._stream.seek(at)
         data = self._stream.read(size)
         if len(data) != size:
-            raise ValueError(f"expected {size} bytes at offset {at}, found {len(data)}")
+            raise ValueError(f"the file is truncated: expected {size} bytes at offset {at}, found {len(data)}")
         return data
 
 
@@ -131,12 +131,13 @@ class _Beton:
         # FFCV aligns the row, but nested types keep their own layout.
         self._row = np.dtype([(f"f{number}", field.stored) for number, field in enumerate(self.fields)], align=True)
         self._sizes_at = int(header["sizes_at"])
-        Expansion(self.where, lambda needed: min(needed, stored), EXPANSION).add(self.samples, 0)
+        Expansion(self.where, lambda needed: min(needed, stored), EXPANSION, has_option=False).add(self.samples, 0)
         rows_end = self._rows_at + self.samples * self._row.itemsize
         if not rows_end <= self._sizes_at <= self._size:
             raise SourceError(
-                f"{self.where}: the table of sizes must begin between offsets {rows_end} and {self._size}, but begins at {self._sizes_at}\n"
-                "hint: write the file again, because its writing was probably interrupted"
+                f"{self.where}: the file is damaged or incomplete: the table of sizes must begin between offsets "
+                f"{rows_end} and {self._size}, but begins at {self._sizes_at}\n"
+                "hint: write the file again; the program that wrote it was probably interrupted"
             )
 
     def _fields(self, described: np.ndarray[Any, Any], drop: Collection[str]) -> list[_Field]:
@@ -151,7 +152,8 @@ class _Beton:
                 refused[name] = str(error)
         if refused:
             listed = "\n".join(f"  {shown(name)}: {reason}" for name, reason in refused.items())
-            raise SourceError(f"{self.where}: some fields cannot be read\n{listed}\nhint: write the file again with FFCV's own field types only")
+            hint = "write the file again with only FFCV's built-in field types"
+            raise SourceError(f"{self.where}: some fields cannot be read\n{listed}\nhint: {hint}")
         twice = next((field.name for number, field in enumerate(fields) if field.name in [other.name for other in fields[:number]]), None)
         if twice is not None:
             raise SourceError(f"{self.where}: two fields have the name {twice!r} (FFCV keeps only the first 16 characters of a name)")
@@ -190,7 +192,8 @@ def _read(stream: BinaryIO, kind: np.dtype[Any], count: int, size: int) -> np.nd
     """
     needed = count * kind.itemsize
     if stream.tell() + needed > size:
-        raise ValueError(f"the file ends at offset {size}, but {needed} bytes were expected at offset {stream.tell()}")
+        at = stream.tell()
+        raise ValueError(f"the file is truncated: expected {needed} bytes at offset {at}, but the file ends at {size}")
     return np.frombuffer(stream.read(needed), kind)
 
 
@@ -235,14 +238,14 @@ def _picture(row: Any, values: _Values) -> Any:
         raise ValueError(f"expected a picture of mode {_JPEG} (JPEG) or {_RAW} (raw), found mode {mode}")
     data = values.read(int(row["at"]))
     if picture_type(data) != "jpeg":
-        raise ValueError(f"expected a JPEG, found bytes that begin with: {data[:8].hex(' ') or 'nothing'}")
+        raise ValueError(f"not a JPEG: {first_bytes(data)}")
     return data
 
 
 def _bytes(row: Any, values: _Values) -> bytes:
     data = values.read(int(row["at"]), int(row["size"]))
     if looks_pickled(data):
-        raise ValueError("expected data, found a pickle, which can run code")
+        raise ValueError("the value is a pickle, which is not loaded because it can run code")
     return data
 
 

@@ -73,7 +73,7 @@ def open(
     of_picture: defaultdict[int, list[Any]] = defaultdict(list)
     for annotation in annotations:
         if not isinstance(annotation, dict) or not _is_id(annotation.get("image_id")):
-            raise SourceError(f"`{shown(path)}`: every annotation needs an `image_id`, found: {str(annotation)[:100]}")
+            raise SourceError(f"`{shown(path)}`: an annotation has no valid `image_id`: {str(annotation)[:100]}")
         of_picture[annotation["image_id"]].append(annotation)
     has = {name for name in _OF_ANNOTATIONS if any(name in one for one in annotations)}
     notes = []
@@ -113,20 +113,20 @@ def _read(path: Path) -> dict[str, Any]:
         raise SourceError(f"`{shown(path)}`: {error}") from None
     lists = ("images", "annotations", "categories")
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
-        raise SourceError(f"`{shown(path)}`: not a COCO file: it has no list `images`")
+        raise SourceError(f"`{shown(path)}`: not a COCO file: there is no `images` list")
     for name in lists:
         if not isinstance(content.get(name, []), list):
-            raise SourceError(f"`{shown(path)}`: expected a list `{shown(name)}`, found: {type(content[name]).__name__}")
+            raise SourceError(f"`{shown(path)}`: `{shown(name)}` must be a list, found: {type(content[name]).__name__}")
     for one in content["images"]:
         if not isinstance(one, dict) or not isinstance(one.get("file_name"), str) or not _is_id(one.get("id")):
-            raise SourceError(f"`{shown(path)}`: every picture needs an `id` and a `file_name`, found: {str(one)[:100]}")
+            raise SourceError(f"`{shown(path)}`: a picture has no valid `id` or `file_name`: {str(one)[:100]}")
     for name in ("id", "file_name"):
         values = [one[name] for one in content["images"]]
         if len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            raise SourceError(f"`{shown(path)}`: two pictures have the `{shown(name)}` {twice!r}")
+            raise SourceError(f"`{shown(path)}`: two pictures have the same `{shown(name)}`: {twice!r}")
     if not content["images"]:
-        raise SourceError(f"`{shown(path)}`: the list `images` is empty")
+        raise SourceError(f"`{shown(path)}`: the `images` list is empty")
     return content
 
 
@@ -134,7 +134,7 @@ def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[
     """Return the names of the classes, and a mapping from category id to class number."""
     for one in categories:
         if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
-            raise SourceError(f"`{shown(path)}`: every category needs an `id` and a `name`, found: {str(one)[:100]}")
+            raise SourceError(f"`{shown(path)}`: a category has no valid `id` or `name`: {str(one)[:100]}")
     ordered = sorted(categories, key=lambda one: one["id"])
     names = [one["name"] for one in ordered]
     ids = {one["id"]: number for number, one in enumerate(ordered)}
@@ -152,7 +152,8 @@ def _points(path: Path, annotations: Sequence[Any]) -> int:
     for one in annotations:
         points = one.get("keypoints")
         if points is not None and (not isinstance(points, list) or len(points) % 3):
-            raise SourceError(f"`{shown(path)}`: expected `keypoints` to be a list with three numbers per point, found: {str(points)[:100]}")
+            some = str(points)[:100]
+            raise SourceError(f"`{shown(path)}`: `keypoints` must be a list with 3 numbers per point, found: {some}")
         if points:
             return len(points) // 3
     return 0
@@ -170,8 +171,9 @@ def _folder(
     found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
-            f"`{shown(path)}`: cannot find the picture `{shown(first)}` in a folder `{shown(split)}` or `images` near this file\n"
-            "hint: pass images='…', the folder with the pictures"
+            f"`{shown(path)}`: cannot find the picture `{shown(first)}`; searched the folder of this file and its "
+            f"parent, and `{shown(split)}`, `images` and `images/{shown(split)}` in both\n"
+            "hint: pass the folder with the pictures: images='…'"
         )
     # The annotation file is in the dataset's folder or a subfolder of it, so accept links within the parent folder.
     return folder(found, "with the pictures", None if follow else path.parent.parent.resolve())
@@ -203,7 +205,7 @@ def _refuse_corners(
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
             f"`{shown(path)}`: {beyond} of {len(found)} boxes extend beyond their pictures if read as left, top, width, height\n"
-            "hint: pass boxes='xyxy' if a box is left, top, right, bottom, or boxes='xywh' if it really is left, top, width, height"
+            "hint: pass boxes='xyxy' if they are left, top, right, bottom, or boxes='xywh' to convert them as they are"
         )
 
 
@@ -247,8 +249,8 @@ class _Reader:
                 boxes[:, 2:] -= boxes[:, :2]
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
-                expected = "x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1" if self.corners else "non-negative width and height"
-                raise ValueError(f"expected a `bbox` with {expected}, found: {annotations[row]['bbox']}")
+                wrong = "has x0 > x1 or y0 > y1" if self.corners else "has a negative width or height"
+                raise ValueError(f"a `bbox` {wrong}: {annotations[row]['bbox']}")
             corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
             if "boxes" in self.taken:
                 check_inside(corners, size, "a `bbox`", [annotation["bbox"] for annotation in annotations])
@@ -267,8 +269,9 @@ class _Reader:
             values["segmentation"] = [annotation.get("segmentation") for annotation in annotations]
         if "captions" in self.columns:
             captions = [annotation.get("caption", "") for annotation in annotations]
-            if not all(isinstance(caption, str) for caption in captions):
-                raise ValueError(f"`caption` must be text, found: {str(captions)[:100]}")
+            for caption in captions:
+                if not isinstance(caption, str):
+                    raise ValueError(f"`caption` must be text, found: {str(caption)[:100]}")
             values["captions"] = captions
         return values
 

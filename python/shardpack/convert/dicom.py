@@ -97,7 +97,9 @@ def _slices(dataset: Any) -> list[_Slice]:
         return [_Slice(dataset)]
     frames = _frames(dataset)
     if len(groups) != frames:
-        raise ValueError(f"expected a functional group for each of {frames} frames, found {len(groups)}")
+        raise ValueError(
+            f"the file has {frames} frames, but its PerFrameFunctionalGroupsSequence has {len(groups)} items"
+        )
     return [_Slice(dataset, frame) for frame in range(frames)]
 
 
@@ -283,7 +285,10 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
 def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
     """Return the values of each slice of a file. Raise an error if they are in colour."""
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
-        raise ValueError(f"expected greyscale slices, found {dataset.SamplesPerPixel} values per pixel\nhint: pass samples='files' to make each file a sample")
+        raise ValueError(
+            f"a volume needs greyscale slices, but this file has {dataset.SamplesPerPixel} values per pixel\n"
+            "hint: pass samples='files' to make each file a sample"
+        )
     pixels = _pixels(slices)
     return [pixels] if len(slices) == 1 else list(pixels)
 
@@ -296,7 +301,7 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
         # The file has a lookup table instead of a slope.
         return check_array(np.asarray(library("pydicom.pixels", "dicom").apply_modality_lut(stored, dataset)))
     if len(slices) > 1 and len(stored) != len(slices):
-        raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
+        raise ValueError(f"the file should have {len(slices)} frames, but its pixels have shape {list(stored.shape)}")
     slopes, intercepts = (
         np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
         # Doses have their own scaling attribute.
@@ -363,10 +368,11 @@ def _check_even(places: list[float], where: str) -> None:
     if not odd.any():
         return
     at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
-    others = "" if odd.sum() == 1 else f", and {odd.sum() - 1} more uneven gaps"
+    others = "" if odd.sum() == 1 else f" (and {odd.sum() - 1} more uneven gaps)"
     raise SourceError(
-        f"{where}: the gaps between {len(places)} slices are uneven: expected {usual:g} mm, found {gaps[at]:g} mm between "
-        f"{places[at]:g} and {places[at + 1]:g} mm{others}\nhint: look for a missing slice, or pass uneven=True to accept the series"
+        f"{where}: the gaps between the {len(places)} slices are uneven: the median is {usual:g} mm, but the slices at "
+        f"{places[at]:g} mm and {places[at + 1]:g} mm are {gaps[at]:g} mm apart{others}\n"
+        "hint: look for a missing slice, or pass uneven=True to accept the series"
     )
 
 

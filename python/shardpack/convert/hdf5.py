@@ -14,6 +14,7 @@ from ._hdf5_filters import PACKERS, check_chunks, refused_filters
 from ._masks import as_masks
 from ._rows import open_tree
 from ._source import Source, SourceError, library, shown
+from ._values import shorten
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _MOST_LINKS = 16
@@ -97,7 +98,7 @@ def open(
         file.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"`{shown(path)}`: damaged HDF5 file: {error}") from error
+        raise SourceError(f"`{shown(path)}`: the HDF5 file is damaged: {error}") from error
     source.close = file.close
     return source
 
@@ -125,7 +126,8 @@ class _Opened:
         node = self.file["/"] if path.startswith("/") else group
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if len(parts) > _MOST_PARTS:
-            raise SourceError(f"the path of a link has {len(parts)} groups, but the limit is {_MOST_PARTS}")
+            name = shown(shorten(path))
+            raise SourceError(f"the path `{name}` has {len(parts)} components, but the limit is {_MOST_PARTS}")
         for part in parts:
             if not isinstance(node, self.h5py.Group):
                 return None
@@ -134,7 +136,9 @@ class _Opened:
                 return None
             if isinstance(link, self.h5py.SoftLink):
                 if links == 0:
-                    raise SourceError(f"`{shown(part)}` leads through more than {_MOST_LINKS} links")
+                    raise SourceError(
+                        f"the link `{shown(part)}` is part of a loop, or of a chain of more than {_MOST_LINKS} links"
+                    )
                 node = self.find(node, link.path, links - 1)
             elif isinstance(link, self.h5py.HardLink):
                 node = node[part]
@@ -143,7 +147,7 @@ class _Opened:
                 raise SourceError(f"`{shown(part)}` is a link to another file{other}; such links are not followed")
         # Check the file again, because a hard link may also lead to another file.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
-            raise SourceError(f"the data of `{shown(path)}` are in another file, which is not read")
+            raise SourceError(f"`{shown(path)}` is stored in another file; shardpack reads only the given file")
         return node
 
     def column(self, dataset: Any) -> Column:
@@ -163,7 +167,7 @@ class _Opened:
         chunk_bytes = int(np.prod(chunk or (), dtype=object)) * stored
         packed = bool(filters)
         if chunk is not None and packed and chunk_bytes > self.most_chunk:
-            kind = f"chunks have {chunk_bytes} bytes, but max_sample_bytes is {self.most_chunk}"
+            kind = f"a chunk takes {chunk_bytes} bytes, but the limit is {self.most_chunk} (raise max_sample_bytes)"
         of_any_size = dataset.id.get_type().detect_class(h5py.h5t.VLEN) or kind == "text" and dataset.dtype.kind == "O"
         if (why := refused_filters(filters, chunk_bytes)) is not None:
             kind = why
@@ -203,14 +207,16 @@ class _Group(Mapping[str, Any]):
             raise
         except Exception as error:
             raise SourceError(
-                f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a broken link: {error}"
+                f"{self._where}: cannot open `{shown(name)}`; the file may be damaged: {error}"
             ) from error
         if node is None:
-            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`, which is damaged or a broken link")
+            raise SourceError(f"{self._where}: `{shown(name)}` is a broken link, or the file is damaged")
         if isinstance(node, h5py.Group):
             return _Group(self._opened, node, f"{self._where}, `{shown(name)}`")
         if not isinstance(node, h5py.Dataset):
-            raise SourceError(f"{self._where}: expected a group or a dataset, found a named type: `{shown(name)}`")
+            raise SourceError(
+                f"{self._where}: `{shown(name)}` is a named datatype, but only groups and datasets can be converted"
+            )
         return self._opened.column(node)
 
     def attributes(self) -> Mapping[str, Any]:
@@ -226,7 +232,7 @@ def _kind(h5py: Any, dataset: Any) -> tuple[str, str]:
         return "text", ""
     inner = h5py.check_vlen_dtype(dtype)
     if inner is not None:
-        return ("bytes", "") if np.dtype(inner) == np.uint8 else (f"sequences of {inner}, of varying length", "")
+        return ("bytes", "") if np.dtype(inner) == np.uint8 else (f"sequences of {inner} that vary in length", "")
     if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
         return "bytes", ""
     if dtype.kind in "biuf":

@@ -82,7 +82,10 @@ def _list(hub: Any, api: Any, name: str, revision: str) -> tuple[str, list[_File
     try:
         commit = api.dataset_info(name, revision=revision).sha
         if not isinstance(commit, str) or not re.fullmatch("[0-9a-f]{40}", commit):
-            raise SourceError(f"hf: `{shown(name)}`: the hub returned an invalid commit for `{shown(revision)}`: {commit!r}")
+            raise SourceError(
+                f"hf: cannot resolve the revision `{shown(revision)}` of `{shown(name)}`: expected a commit hash "
+                f"from the hub, found {commit!r}"
+            )
         files = []
         for entry in api.list_repo_tree(name, repo_type="dataset", revision=commit, recursive=True):
             path, size = str(entry.path), getattr(entry, "size", None)
@@ -118,7 +121,7 @@ def _choose(files: list[_File], where: str, split: str | None, config: str | Non
             )
         if chosen is not None and chosen not in known:
             some = ", ".join(map(repr, known[:20]))
-            raise SourceError(f"`{shown(where)}`: {name}: expected one of {some}, found: {chosen!r}")
+            raise SourceError(f"`{shown(where)}` has no {name} {chosen!r}; its {name}s are {some}")
         groups = {group: found for group, found in groups.items() if chosen in (None, group[at])}
     (found,) = groups.values()
     refuse_gap(where, (file.path for file in found), lambda name: True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Union
@@ -12,7 +13,7 @@ from ._lmdb_entries import Damage, Entry, Failed, read, read_in_child
 from ._example import messages, signed, wire_fields
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, library, shown
-from ._values import looks_pickled, picture_type
+from ._values import first_bytes, looks_pickled, not_picture, picture_type
 
 _NOT_SAMPLES = frozenset([b"__len__", b"__keys__", b"num-samples", b"length"])
 """Keys under which common scripts store the number of samples."""
@@ -64,7 +65,7 @@ def open(
     if not callable(value) and value not in ("auto", "image", "datum", "bytes"):
         raise ValueError(f"value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: {value!r}")
     if prefixes is not None and (value != "auto" or not prefixes):
-        raise ValueError("prefixes: pass at least one column, and do not pass `value`")
+        raise ValueError("`prefixes` must name at least one column, and cannot be combined with `value`")
     beginnings = None if prefixes is None else [prefix.encode() for prefix in prefixes.values()]
     try:
         if own_process:
@@ -93,8 +94,8 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
         return read_in_child(path, prefixes)
     except OSError as error:
         raise SourceError(
-            f"`{shown(path)}`: cannot start the process that reads it: {error}\n"
-            "hint: pass own_process=False to read it in this process, which damaged data may crash"
+            f"`{shown(path)}`: cannot start a process to read the database: {error}\n"
+            "hint: pass own_process=False to read it in this process instead; damaged data may then crash this process"
         ) from error
 
 
@@ -152,20 +153,17 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
         return {"image": data}
     if looks_pickled(data):
         raise ValueError(
-            "expected data, found a pickle, which is not loaded because it can run code\n"
-            "hint: pass value=…, a function that decodes such an entry"
+            "the value is a pickle, and pickles are not loaded because they can run code\n"
+            "hint: pass value=…, a function that decodes the entries"
         )
     if kind == "image":
-        raise ValueError(
-            "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
-            f"with: {data[:8].hex(' ') or 'nothing'}"
-        )
+        raise ValueError(not_picture(data))
     try:
         return parse_datum(data)
     except ValueError as error:
         raise ValueError(
-            f"neither a picture nor a valid Caffe Datum: {error}\n"
-            "hint: pass value=…, a function that decodes such an entry"
+            f"the value is neither a picture nor a valid Caffe Datum: {error}\n"
+            "hint: pass value=…, a function that decodes the entries"
         ) from error
 
 
@@ -184,14 +182,19 @@ def parse_datum(data: bytes) -> dict[str, Any]:
         return {"image": pixels} | values
     shape = (numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0))
     if pixels:
-        if shape[0] not in (1, 3) or len(pixels) != shape[0] * shape[1] * shape[2]:
-            raise ValueError(f"expected pixels of shape {list(shape)} with 1 or 3 channels, found {len(pixels)} bytes")
+        if shape[0] not in (1, 3):
+            raise ValueError(f"expected 1 or 3 channels, found {shape[0]}")
+        if len(pixels) != math.prod(shape):
+            size = math.prod(shape)
+            raise ValueError(f"expected {size} bytes for pixels of shape {list(shape)}, found {len(pixels)}")
         planes = np.frombuffer(pixels, np.uint8).reshape(shape)
         image = planes[0] if shape[0] == 1 else planes[::-1].transpose(1, 2, 0)
         return {"image": np.ascontiguousarray(image)} | values
     floats = _floats(view)
-    if not len(floats) or len(floats) != shape[0] * shape[1] * shape[2]:
-        raise ValueError(f"expected a picture or {list(shape)} floats, found {len(floats)} floats")
+    if not len(floats):
+        raise ValueError("the record has neither pixels nor floats")
+    if len(floats) != math.prod(shape):
+        raise ValueError(f"expected {math.prod(shape)} floats for an array of shape {list(shape)}, found {len(floats)}")
     return {"array": floats.reshape(shape)} | values
 
 
@@ -203,7 +206,7 @@ def _floats(data: memoryview) -> np.ndarray[Any, Any]:
     ]
     joined = b"".join(parts)
     if len(joined) % 4:
-        raise ValueError(f"expected a list of 4-byte floats, found {len(joined)} bytes")
+        raise ValueError(f"`float_data` is {len(joined)} bytes long, which is not a multiple of 4")
     return np.frombuffer(joined, "<f4").astype(np.float32, copy=False)
 
 
@@ -221,7 +224,8 @@ def _joined(
         try:
             for column, prefix, data in zip(columns, prefixes, entry[1:], strict=True):
                 if data is None:
-                    raise ValueError(f"no entry for {column!r} under the key `{shown(_text_key(prefix + end))}`")
+                    name = shown(_text_key(prefix + end))
+                    raise ValueError(f"column {column!r} has no value, because the key `{name}` is missing")
                 values[column] = data if picture_type(data) else _text(column, data)
         except ValueError as error:
             yield Problem(f"{where}: {error}")
@@ -231,10 +235,13 @@ def _joined(
 
 def _text(column: str, data: bytes) -> str:
     if looks_pickled(data):
-        raise ValueError(f"{column!r}: expected a picture or text, found a pickle, which is not loaded because it can run code")
+        raise ValueError(
+            f"column {column!r}: the value is a pickle, and pickles are not loaded because they can run code\n"
+            f"hint: remove {column!r} from `prefixes` to leave the column out"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError(
-            f"{column!r}: expected a picture or text, found bytes that begin with: {data[:8].hex(' ')}"
+            f"column {column!r}: the value is neither a picture nor UTF-8 text: {first_bytes(data)}"
         ) from None

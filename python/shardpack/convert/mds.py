@@ -92,16 +92,18 @@ def _read_index(folder: Path) -> Mapping[str, Any]:
         index = parse_json(file.read_bytes())
     except ValueError as error:
         raise SourceError(f"`{shown(file)}`: {error}") from error
-    if not isinstance(index, dict) or index.get("version") != 2:
-        found = index.get("version") if isinstance(index, dict) else type(index).__name__
-        raise SourceError(f"`{shown(file)}`: only version 2 of the MDS index is supported, found: {found!r}")
+    if not isinstance(index, dict):
+        raise SourceError(f"`{shown(file)}`: expected an MDS index (a JSON object), found: {type(index).__name__}")
+    if (version := index.get("version")) != 2:
+        raise SourceError(f"`{shown(file)}`: expected an MDS index of version 2, found version {version!r}")
     return index
 
 
 def _entries(index: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
     shards = index.get("shards")
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
-        raise SourceError(f"`{shown(folder / 'index.json')}`: expected a list of shards, found: {type(shards).__name__}")
+        found = shorten(repr(shards))
+        raise SourceError(f"`{shown(folder / 'index.json')}`: `shards` must be a list of JSON objects, found: {found}")
     if not shards:
         raise SourceError(f"`{shown(folder / 'index.json')}`: the list of shards is empty")
     for shard in shards:
@@ -140,10 +142,14 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
     for name, size in zip(names, sizes):
         if name in decoders and decoders[name].size != size:
             raise SourceError(
-                f"`{shown(folder / 'index.json')}`: the size of column {name!r} must be {decoders[name].size} bytes, as in its encoding, "
-                f"found: {size}"
+                f"`{shown(folder / 'index.json')}`: column {name!r}: its encoding stores {_bytes(decoders[name].size)} "
+                f"per value, but `column_sizes` says {_bytes(size)}"
             )
     return sizes
+
+
+def _bytes(size: int | None) -> str:
+    return "a varying number of bytes" if size is None else f"{size} bytes"
 
 
 def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
@@ -163,11 +169,12 @@ def _samples(
 ) -> Iterator[Item]:
     root = folder.resolve()
     for shard in shards:
+        name = _file_name(shard.get("raw_data"), folder)
         if _columns(shard, folder) != columns:
             raise SourceError(
-                f"`{shown(folder / 'index.json')}`: the columns differ between shards: {_columns(shard, folder)}"
+                f"`{shown(folder / 'index.json')}`: all shards must have the same columns, but the first has {columns} "
+                f"and `{shown(name)}` has {_columns(shard, folder)}"
             )
-        name = _file_name(shard.get("raw_data"), folder)
         count = _count(shard, "samples", folder)
         try:
             data = _read_shard(root, shard, max_bytes)
@@ -212,12 +219,12 @@ def _read_shard(folder: Path, shard: Mapping[str, Any], max_bytes: int) -> bytes
         _check_digest(stored, packed)
         data = _unpack(stored, str(shard.get("compression")), expected)
     if len(data) != expected:
-        raise ValueError(f"the shard has {len(data)} bytes, but the index says {expected}")
+        raise ValueError(f"the shard is {len(data)} bytes long, but the index says {expected}")
     return data
 
 
 def _too_large(max_bytes: int, found: int) -> str:
-    return f"the shard has {found} bytes, but the limit is {max_bytes}\nhint: raise max_shard_bytes"
+    return f"the shard is {found} bytes long, but the limit is {max_bytes}\nhint: raise max_shard_bytes"
 
 
 def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
@@ -246,12 +253,12 @@ def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
 def _check_digest(data: bytes, entry: Mapping[str, Any]) -> None:
     hashes = entry.get("hashes") or {}
     if not isinstance(hashes, dict):
-        raise ValueError(f"expected a mapping from names to digests in the index, found: {shorten(repr(hashes))}")
+        raise ValueError(f"`hashes` in the index must map hash algorithms to digests, found: {shorten(repr(hashes))}")
     for name, expected in hashes.items():
         if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
             found = hashlib.new(name, data).hexdigest()
             if found != expected:
-                raise ValueError(f"the file is damaged: its {name} must be {expected}, but is {found}")
+                raise ValueError(f"the file is damaged: its {name} is {found}, but the index says {expected}")
 
 
 def _unpack(data: bytes, compression: str, size: int) -> bytes:
@@ -271,8 +278,8 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     except MemoryError:
         raise
     except Exception as error:
-        raise ValueError(f"damaged {algorithm} file: {error}") from error
-    raise ValueError(f"expected a shard compressed by zstd, gz or bz2, found: {compression!r}")
+        raise ValueError(f"the {algorithm} file is damaged: {error}") from error
+    raise ValueError(f"the compression of a shard must be zstd, gz or bz2, found: {compression!r}")
 
 
 def _read_all(stream: Any, most: int) -> bytes:
@@ -287,12 +294,15 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
     """Return the start of each sample and the end of the last."""
     head = 4 * (samples + 2)
     if len(data) < head:
-        raise ValueError(f"the table of {samples} samples needs {head} bytes, but the shard has only {len(data)}")
+        raise ValueError(
+            f"the shard is truncated: the offsets of its {samples} samples take {head} bytes, but the shard is only "
+            f"{len(data)} bytes long"
+        )
     count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
     if count != samples:
         raise ValueError(f"the shard has {count} samples, but the index says {samples}")
     if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
-        raise ValueError(f"the offsets of the samples must ascend from at least {head} to {len(data)}, the size of the shard")
+        raise ValueError("the shard is damaged: the offsets of its samples are out of order or point outside the shard")
     return tuple(offsets)
 
 
@@ -302,7 +312,7 @@ def _decode(
     """Decode one sample: the lengths of the varying columns, followed by all values."""
     varying = sum(size is None for size in sizes)
     if len(data) < 4 * varying:
-        raise ValueError(f"the sample has {len(data)} bytes, which are too few for the lengths of {varying} columns")
+        raise ValueError(f"the sample is truncated: it is {len(data)} bytes long, but needs at least {4 * varying}")
     lengths = iter(struct.unpack_from(f"<{varying}I", data))
     at = 4 * varying
     values: dict[str, Any] = {}
@@ -319,5 +329,5 @@ def _decode(
             values[column] = None
         at += length
     if at != len(data):
-        raise ValueError(f"the columns take {at} bytes, but the sample has {len(data)}")
+        raise ValueError(f"the sample is damaged: it is {len(data)} bytes long, but its columns take only {at}")
     return values

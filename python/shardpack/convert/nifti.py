@@ -160,9 +160,10 @@ def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
 def _unsaid(where: str, values: dict[str, Any]) -> str:
     axes = ", ".join(f"{axis} = {side}" for axis, side in zip(values["meta"]["axes"], values["volume"].shape, strict=True))
     return (
-        f"field `volume`: the axes are [{axes}] ({where}); the first is treated as time, because the file does not say "
-        "whether it is time or channels\n"
-        "hint: pass channels='last' to store [z, y, x, c], which loaders can cut into boxes, or channels='first' to store [c, z, y, x]"
+        "field `volume`: the file does not say whether its first axis is time or channels, so it is treated as time: "
+        f"[{axes}] ({where})\n"
+        "hint: if it is channels, pass channels='last' to store [z, y, x, c], so that a loader can read a part of the "
+        "volume, or channels='first' to store [c, z, y, x]"
     )
 
 
@@ -177,7 +178,10 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
     if volume.ndim == 3:
         volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
     if volume.ndim != 4:
-        raise SourceError(f"`{shown(path)}`: expected a volume with three axes and channels, found shape {list(volume.shape)}")
+        shape = list(volume.shape)
+        raise SourceError(
+            f"`{shown(path)}`: channels={channels!r} needs a volume with 3 or 4 axes, but this volume has shape {shape}"
+        )
     meta["axes"][0] = "c"
     if channels == "last":
         volume = np.moveaxis(volume, 0, -1)
@@ -193,20 +197,26 @@ def _mask_of(key: str, folder: Path) -> Path:
     names = [stem + ending for stem in dict.fromkeys(stems) for ending in _ENDINGS]
     found = [folder / name for name in names if (folder / name).is_file()]
     if len(found) != 1:
-        listed = ", ".join(f"`{shown(path)}`" for path in found) if found else "none"
-        raise SourceError(f"`{shown(key)}`: expected one mask, such as `{shown(folder / key)}`, found {listed}")
+        listed = ", ".join(f"`{shown(path)}`" for path in found)
+        why = f"no mask: expected a file such as `{shown(folder / key)}`"
+        if found:
+            why = f"several masks: {listed}\nhint: keep only one of them"
+        raise SourceError(f"`{shown(key)}`: this volume has {why}")
     return found[0]
 
 
 def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Return a mask as whole numbers. It must have the shape of its volume."""
     if mask.shape != shape:
-        raise SourceError(f"`{shown(path)}`: expected a mask of {list(shape)} voxels, [z, y, x], found {list(mask.shape)}")
+        raise SourceError(
+            f"`{shown(path)}`: the mask has shape {list(mask.shape)}, but its volume has shape {list(shape)} (z, y, x)"
+        )
     if mask.dtype.kind in "iub":
         return mask
     whole = mask.astype(np.int64)
     if not np.array_equal(whole, mask):
-        raise SourceError(f"`{shown(path)}`: expected whole class numbers, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
+        wrong = mask.flat[np.flatnonzero(whole != mask)[0]]
+        raise SourceError(f"`{shown(path)}`: class numbers must be integers, found {wrong}")
     narrow = next(dtype for dtype in (np.uint8, np.int16, np.int32, np.int64) if _holds(dtype, whole))
     return whole.astype(narrow)
 
@@ -222,7 +232,8 @@ def _check_affine(
     # `not <=` also refuses NaN, because a damaged header may contain it.
     if not apart <= _APART * voxel:
         raise SourceError(
-            f"`{shown(path)}`: the affine of the mask, {_rows(mask)}, differs from the affine of its volume `{shown(of)}`, {_rows(volume)}: their corners are up to {apart:.3g} apart\n"
+            f"`{shown(path)}`: the mask is not aligned with its volume `{shown(of)}`: by their affines, the corners are "
+            f"up to {apart:.3g} units apart (mask: {_rows(mask)}, volume: {_rows(volume)})\n"
             "hint: resample the mask to the volume, or pass any_affine=True to ignore affines"
         )
 

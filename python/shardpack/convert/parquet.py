@@ -63,16 +63,21 @@ def of_tables(tables: list[Table], drop: Collection[str], key: str | None, masks
     schema = tables[0].schema
     where = f"`{shown(tables[0].file)}`"
     for table in tables[1:]:
-        if table.schema.names != schema.names or table.schema.types != schema.types:
-            raise SourceError(
-                f"`{shown(table.file)}`: its columns differ from those in `{shown(tables[0].file)}`: {', '.join(table.schema.names)}"
-            )
+        if table.schema.names != schema.names:
+            found, expected = (shown(", ".join(names)) for names in (table.schema.names, schema.names))
+            raise SourceError(f"`{shown(table.file)}`: the columns are {found}, but in {where} they are {expected}")
+        for name, one, other in zip(schema.names, table.schema.types, schema.types):
+            if one != other:
+                raise SourceError(
+                    f"`{shown(table.file)}`: column {name!r} has type {shown(one)}, but in {where} it has type "
+                    f"{shown(other)}"
+                )
     classes = _classes(schema, where)
     for table in tables[1:]:
         _check_classes(table, classes or {}, [name for name in schema.names if name not in drop], tables[0].file)
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
-        raise SourceError(f"{where}: two columns have the name {twice!r}")
+        raise SourceError(f"{where}: the column name {twice!r} occurs twice")
     check_drop(where, drop, schema.names)
     takes: dict[str, Take] = {}
     kinds: dict[str, str] = {}
@@ -110,7 +115,8 @@ class Table:
                 opened = parquet.ParquetFile(file if stream is None else stream)
                 self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
                 size = os.stat(file).st_size if stream is None else size
-                Expansion(f"`{shown(file)}`", lambda most: min(most, size), EXPANSION).add(opened.metadata.num_rows, 0)
+                expansion = Expansion(f"`{shown(file)}`", lambda most: min(most, size), EXPANSION, has_option=False)
+                expansion.add(opened.metadata.num_rows, 0)
                 self.parts = [_row_group(opened, number) for number in range(opened.metadata.num_row_groups)]
             else:
                 source = pyarrow.memory_map(os.fspath(file))
@@ -132,7 +138,7 @@ class Table:
         except (pyarrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise ValueError(f"damaged rows: {error}") from error
+            raise ValueError(f"the data is damaged: {error}") from error
 
 
 def _begins_with(file: PathLike, magic: bytes) -> bool:
@@ -184,7 +190,7 @@ def _one_row(batch: Any) -> Union[Any, ValueError]:
         for column in batch.columns:
             _validate(column)
     except library("pyarrow", "parquet").ArrowInvalid as error:
-        return ValueError(f"damaged row: {error}")
+        return ValueError(f"the data is damaged: {error}")
     return batch
 
 
@@ -270,7 +276,7 @@ def _same(value: Any) -> Any:
 
 def _bytes(value: bytes | None) -> bytes | None:
     if value is not None and looks_pickled(value):
-        raise ValueError("expected data, found a pickle, which is not loaded because it can run code")
+        raise ValueError("the value is a pickle, and pickles are not loaded because they can run code")
     return value
 
 
@@ -307,7 +313,10 @@ def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable
     column, _, part = key.rpartition(".")
     if part == "path" and column in schema.names and types.is_struct(schema.field(column).type):
         return column, lambda value: None if value is None else value.get("path")
-    raise SourceError(f"{where}: `key` must name a column of text, or the path of a picture ('COLUMN.path'), found: {key!r}")
+    raise SourceError(
+        f"{where}: `key` must be the name of a text column, or 'COLUMN.path' for the paths in a picture column, "
+        f"found: {key!r}"
+    )
 
 
 def _samples(
@@ -328,7 +337,7 @@ def _samples(
             try:
                 name = None if key is None else key_of(values[key])
                 if key is not None and not isinstance(name, str):
-                    raise ValueError(f"expected text as the key in column {key!r}, found: {name!r}")
+                    raise ValueError(f"the key in column {key!r} must be text, found: {name!r}")
                 sample = {
                     column: _taken(column, take, values[column])
                     for column, take in takes.items()
@@ -353,7 +362,7 @@ def _rows(table: Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[st
                     yield Problem(f"{where}: {values}") if isinstance(values, ValueError) else (where, values)
         except ValueError as error:
             if part.rows is None:
-                yield Problem(f"`{shown(table.file)}`, from row {row} on: {error}", samples=None)
+                yield Problem(f"`{shown(table.file)}`: cannot read row {row} and later rows: {error}", samples=None)
                 continue
             end = begin + part.rows
             yield Problem(f"`{shown(table.file)}`, rows {row} to {end - 1}: {error}", samples=end - row)
@@ -369,7 +378,7 @@ def _values(batch: Any) -> list[Union[dict[str, Any], ValueError]]:
         return list(batch.to_pylist())
     except (ValueError, library("pyarrow", "parquet").ArrowException) as error:
         if batch.num_rows == 1:
-            return [ValueError(f"damaged row: {error}")]
+            return [ValueError(f"the data is damaged: {error}")]
         return [values for row in range(batch.num_rows) for values in _values(batch.slice(row, 1))]
 
 
@@ -403,8 +412,9 @@ def _check_classes(table: Table, classes: dict[str, list[str]], columns: list[st
     for column in columns:
         expected, found = classes.get(column), own.get(column)
         if expected != found:
+            both = (found, expected)
+            here, there = (f"the classes {shorten(str(names))}" if names else "no classes" for names in both)
             raise SourceError(
-                f"`{shown(table.file)}`: column {column!r}: expected the classes of `{shown(first)}`, "
-                f"{shorten(str(expected))}, found: {shorten(str(found))}\n"
+                f"`{shown(table.file)}`: column {column!r} has {here}, but in `{shown(first)}` it has {there}\n"
                 "hint: convert these files separately, and join the datasets with sp.concat, which matches classes by name"
             )

@@ -70,7 +70,8 @@ def _layout(name: str, layout: Any) -> tuple[np.dtype[Any], tuple[int, ...] | No
         return np.dtype(dtype).newbyteorder("<"), None if shape is None else tuple(int(axis) for axis in shape)
     except (TypeError, ValueError) as error:
         raise SourceError(
-            f"arrays: expected an element type, or a type and a shape, for {name!r}, found: {layout!r}"
+            f"`arrays[{name!r}]` must be an element type such as 'float32', or a pair such as ('float32', (64, 64)), "
+            f"found: {layout!r}"
         ) from error
 
 
@@ -89,7 +90,7 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
                     continue
                 yield Sample(key, values, where)
         except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            yield Problem(f"`{shown(file)}`, from record {number + 1} on: {error}", samples=None)
+            yield Problem(f"`{shown(file)}`: cannot read record {number + 1} and later records: {error}", samples=None)
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
@@ -102,18 +103,16 @@ def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | Non
         stream = cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if packed else plain
         while head := stream.read(12):
             if len(head) < 12:
-                raise ValueError(f"the file is cut short: expected a record header of 12 bytes, found {len(head)}")
+                raise ValueError(f"the file is truncated: it ends after {len(head)} bytes of a 12-byte record header")
             length, crc = struct.unpack("<QI", head)
             if _mask(crc32c(head[:8])) != crc:
-                raise ValueError(
-                    "the file is damaged or not a TFRecord: the CRC32C of a record's length does not match"
-                )
+                raise ValueError("the file is damaged or not a TFRecord: the CRC32C of a record header does not match")
             if length > _MOST_RECORD_BYTES:
-                raise ValueError(f"expected a record of at most {_MOST_RECORD_BYTES} bytes, found: {length}")
+                raise ValueError(f"the record is {length} bytes long, but the limit is {_MOST_RECORD_BYTES}")
             data = stream.read(length)
             tail = stream.read(4)
             if len(data) < length or len(tail) < 4:
-                raise ValueError(f"the file is cut short: expected a record of {length} bytes, found {len(data)}")
+                raise ValueError(f"the file is truncated: it ends after {len(data)} bytes of a {length}-byte record")
             yield data if _mask(crc32c(data)) == struct.unpack("<I", tail)[0] else None
 
 
@@ -152,6 +151,8 @@ class _Features:
         if self.key is None:
             return None, values
         key = values.pop(self.key, None)
+        if key is None:
+            raise ValueError(f"feature {self.key!r}, which holds the key of a sample, is missing")
         if not isinstance(key, str):
             raise ValueError(f"feature {self.key!r}: expected text as the sample's key, found: {key!r}")
         return key, values
@@ -168,7 +169,10 @@ class _Features:
                 else (lambda stored: _numbers(stored, dtype))
             )
         if not stored:
-            raise ValueError("the first record has no values for this feature")
+            raise ValueError(
+                "cannot tell the type of this feature, because its first list of values is empty\n"
+                f"hint: pass drop=[{name!r}] to leave the feature out"
+            )
         is_text = name in self.text if self.text is not None else all(_is_text(value) for value in stored)
         if name == self.key:
             is_text = True
@@ -191,7 +195,7 @@ def _is_text(value: bytes) -> bool:
 
 def _strings(stored: Any) -> list[bytes]:
     if isinstance(stored, np.ndarray):
-        raise ValueError(f"expected byte strings, as in the first record, found numbers: {stored.dtype}")
+        raise ValueError(f"expected byte strings as in the first record, found numbers of type {stored.dtype}")
     return cast("list[bytes]", stored)
 
 
@@ -204,8 +208,8 @@ def _one(stored: Any) -> bytes:
 
 def _numbers(stored: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if not isinstance(stored, np.ndarray) or stored.dtype != dtype:
-        found = stored.dtype if isinstance(stored, np.ndarray) else "byte strings"
-        raise ValueError(f"expected numbers of type {dtype}, as in the first record, found: {found}")
+        found = f"numbers of type {stored.dtype}" if isinstance(stored, np.ndarray) else "byte strings"
+        raise ValueError(f"expected numbers of type {dtype} as in the first record, found {found}")
     return stored
 
 
@@ -213,7 +217,7 @@ def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
     numbers = _numbers(stored, dtype)
     if len(numbers) != 1:
         raise ValueError(
-            f"expected one number, as in the first record, found {len(numbers)}\n"
+            f"expected one number as in the first record, found {len(numbers)}\n"
             "hint: leave the feature out with drop=[…], or write the same number of values in every record"
         )
     return numbers[0]
@@ -224,4 +228,5 @@ def _raw_array(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...] | None)
         array = np.frombuffer(data, dtype)
         return (array if shape is None else array.reshape(shape)).astype(dtype.newbyteorder("="), copy=False)
     except ValueError:
-        raise ValueError(f"expected {dtype.name} of shape {list(shape or ())}, found {len(data)} bytes") from None
+        of_shape = "" if shape is None else f" of shape {list(shape)}"
+        raise ValueError(f"{len(data)} bytes cannot be read as an array of {dtype.name}{of_shape}") from None

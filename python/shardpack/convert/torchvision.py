@@ -13,7 +13,7 @@ import numpy as np
 
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, shown
-from ._values import check_array, is_picture_object, picture_type
+from ._values import check_array, is_picture_object, not_picture, picture_type
 
 PathOf = Union[Sequence[Union[str, "os.PathLike[str]"]], Callable[[int], Union[str, "os.PathLike[str]"]]]
 
@@ -31,7 +31,7 @@ def open(
 
     If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files are
     read directly. JPEG files then stay unchanged, the key is the path below ``root``, and no transform runs. For any
-    other dataset, ``dataset[i]`` is called, including its transforms. PIL pictures and uint8 `[height, width, 3]`
+    other dataset, ``dataset[i]`` is called, including its transforms. PIL images and uint8 `[height, width, 3]`
     arrays are stored without loss, tensors as arrays, and numbers as scalars. Entries of a dict keep their names. A
     `Subset` works too.
 
@@ -59,7 +59,7 @@ def open(
         or not hasattr(dataset, "__len__")
     ):
         raise SourceError(
-            f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}\n"
+            f"expected a dataset that supports `len(dataset)` and `dataset[i]`, found: {type(dataset).__name__}\n"
             "hint: use `shardpack.pack` for folders of pictures"
         )
     classes = getattr(dataset, "classes", None)
@@ -79,7 +79,9 @@ def _unwrap(dataset: Any) -> tuple[Any, Sequence[int]]:
         chain.append(dataset.indices)
         dataset = dataset.dataset
     if not hasattr(dataset, "__len__"):
-        raise SourceError(f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}")
+        raise SourceError(
+            f"expected a dataset that supports `len(dataset)` and `dataset[i]`, found: {type(dataset).__name__}"
+        )
     indices: Sequence[int] = range(len(dataset))
     for subset in reversed(chain):
         indices = [indices[int(index)] for index in subset]
@@ -166,10 +168,7 @@ def _key_of(path: Union[str, os.PathLike[str]], root: Any) -> str:
 def _picture(path: Union[str, os.PathLike[str]]) -> bytes:
     data = Path(path).read_bytes()
     if picture_type(data) is None:
-        raise ValueError(
-            "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
-            f"with: {data[:8].hex(' ') or 'nothing'}"
-        )
+        raise ValueError(not_picture(data))
     return data
 
 

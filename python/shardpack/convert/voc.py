@@ -76,7 +76,9 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         path = root / "ImageSets" / ("Segmentation" if masks else "Main") / f"{split}.txt"
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
-            raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: pass one of these as `split`: {', '.join(there) or 'none'}")
+            hint = "omit `split` to convert all pictures with annotations"
+            hint = f"pass one of these as `split`: {', '.join(there)}" if there else hint
+            raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: {hint}")
         # The list of a class, such as `cat_train`, names all pictures, with -1 after pictures without the class.
         try:
             lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
@@ -102,7 +104,7 @@ class _Reader:
 
     def read(self, key: str) -> tuple[str, dict[str, Any]]:
         if Path(key).name != key:
-            raise ValueError(f"expected the name of a picture, found: {key!r}")
+            raise ValueError(f"expected the name of a picture without a folder, found: {key!r}")
         file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if is_file(path)), None)
         if file is None:
             raise ValueError(f"no picture `{shown(key)}.jpg` in `{shown(self.pictures)}`")
@@ -110,7 +112,7 @@ class _Reader:
         boxes = numbers([one[1] for one in objects], 4, "a `bndbox`")
         boxes[:, :2] -= 1
         if (boxes[:, 2:] < boxes[:, :2]).any():
-            raise ValueError(f"a box in `{shown(key)}.xml` has `xmin` or `ymin` above `xmax` or `ymax`")
+            raise ValueError(f"a box in `{shown(key)}.xml` has `xmin` > `xmax` or `ymin` > `ymax`")
         content = picture(file, self.inside)
         if objects and self.located:
             size = checked_size(content, height, width)
@@ -138,9 +140,12 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
     try:
         tree = ElementTree.fromstring(data(path, inside), ElementTree.XMLParser(target=_Plain()))
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
-        raise ValueError(f"`{shown(path.name)}` is not XML: {error}") from None
+        raise ValueError(f"`{shown(path.name)}` is not valid XML: {error}") from None
     except _DocumentType:
-        raise ValueError(f"`{shown(path.name)}` has a document type declaration, which is refused because it could define entities") from None
+        raise ValueError(
+            f"`{shown(path.name)}` has a document type declaration (`<!DOCTYPE …>`), which is not supported\n"
+            "hint: remove the declaration from the file"
+        ) from None
     found = []
     for one in tree.iter("object"):
         name, box = one.findtext("name"), one.find("bndbox")
@@ -169,7 +174,8 @@ def _side(path: Path, parent: ElementTree.Element, name: str) -> float:
     try:
         found = float(parent.findtext(name, ""))
     except ValueError:
-        raise ValueError(f"expected a number `{shown(name)}` in `{shown(path.name)}`, found: {parent.findtext(name)!r}") from None
+        given = parent.findtext(name)
+        raise ValueError(f"`{shown(name)}` in `{shown(path.name)}` must be a number, found: {given!r}") from None
     return int(found) if found.is_integer() else found
 
 

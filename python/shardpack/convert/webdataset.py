@@ -21,7 +21,7 @@ from ._files import Paths
 from ._masks import as_masks
 from ._objects import ObjectFile, list_objects
 from ._source import Item, Problem, Sample, Source, SourceError, shown
-from ._values import looks_pickled, parse_int, parse_json, parse_npy, picture_type, shorten
+from ._values import looks_pickled, not_picture, parse_int, parse_json, parse_npy, picture_type, shorten
 
 PICTURES = frozenset(["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"])
 NUMBERS = frozenset(["cls", "cls2", "class", "count", "index", "inx", "id"])
@@ -193,7 +193,7 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
         steps = {b - a: (a, b) for a, b in itertools.pairwise(numbers)}
         if len(steps) > 1 or (len(numbers) == 2 and 1 not in steps):
             before, after = steps[max(steps)]
-            raise ValueError(f"clip `{shown(name)}`: frames are missing: frame {after} follows frame {before}")
+            raise ValueError(f"clip `{shown(name)}`: at least one frame is missing between frames {before} and {after}")
         lists[name] = [frames[number] for number in numbers] or None
     return {**others, **lists}
 
@@ -207,25 +207,25 @@ class _Bounded(tarfile.TarInfo):
         # `count` is the size of a member or of a header. Newer versions of Python treat a negative size as the end of
         # the tar, not as an error.
         if count < 0:
-            raise tarfile.ReadError(f"the size of a member is invalid: {count} bytes")
+            raise tarfile.ReadError(f"a file or header in it has an invalid size: {count} bytes")
         return int(super()._block(count))  # type: ignore[misc]
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
         if self.size < 0:
-            raise tarfile.ReadError(f"the size of a member is invalid: {self.size} bytes")
+            raise tarfile.ReadError(f"`{shown(shorten(self.name))}` has an invalid size: {self.size} bytes")
         lengthy = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
         if self.type not in (*lengthy, tarfile.SOLARIS_XHDTYPE):
             tar.headers = 0  # type: ignore[attr-defined]
             return super()._proc_member(tar)  # type: ignore[misc]
         if self.size > _MAX_HEADER:
-            raise tarfile.ReadError(f"a header has {self.size} bytes, but the limit is {_MAX_HEADER}")
+            raise tarfile.ReadError(f"an extended header claims {self.size} bytes, but the limit is {_MAX_HEADER}")
         tar.headers += 1  # type: ignore[attr-defined]
         if tar.headers > _MOST_HEADERS:  # type: ignore[attr-defined]
-            raise tarfile.ReadError(f"a member has more than {_MOST_HEADERS} headers")
+            raise tarfile.ReadError(f"the next file has more than {_MOST_HEADERS} extended headers")
         if self.type == tarfile.XGLTYPE:
             tar.global_bytes += self.size  # type: ignore[attr-defined]
             if tar.global_bytes > _MAX_GLOBAL:  # type: ignore[attr-defined]
-                raise tarfile.ReadError(f"the global headers have more than {_MAX_GLOBAL} bytes")
+                raise tarfile.ReadError(f"its global headers take more than {_MAX_GLOBAL} bytes in total")
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
@@ -279,15 +279,17 @@ def _one_tar(
                 tar.members.clear()  # type: ignore[attr-defined]
                 # Check the size again here, because it may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
-                    raise tarfile.ReadError(f"the size of a member is invalid: {member.size} bytes")
+                    raise tarfile.ReadError(f"`{shown(shorten(member.name))}` has an invalid size: {member.size} bytes")
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
                     yield from group.before(member)
-                    raise tarfile.ReadError(f"the tar ends inside a member of {member.size} bytes")
+                    name = shown(shorten(member.name))
+                    raise tarfile.ReadError(f"it is truncated inside `{name}` ({member.size} bytes)")
                 at = tar.offset
                 if not plain and member.size > max_bytes:
                     hint = "hint: decompress the tar, or raise max_sample_bytes"
                     yield from group.before(member)
-                    raise _TooLarge(f"member `{shown(shorten(member.name))}` of a compressed tar has {member.size} bytes, but the limit is {max_bytes}\n{hint}")
+                    what = f"member `{shown(shorten(member.name))}` is {member.size} bytes long"
+                    raise _TooLarge(f"{what}, but the limit in a compressed tar is {max_bytes}\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
     except _TooLarge as error:
@@ -334,7 +336,7 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise tarfile.ReadError(f"the end of the tar is missing or damaged: expected a block of zeros at offset {tar.offset}")
+        raise tarfile.ReadError(f"its end marker is missing at offset {tar.offset}; the file may be truncated")
     at = tar.offset + tarfile.BLOCKSIZE
     while piece := tar.fileobj.read(_PIECE):
         if rest := piece.lstrip(b"\0"):
@@ -344,7 +346,10 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
             return True
         at += len(piece)
         if not plain and at - tar.offset > max_bytes:
-            raise tarfile.ReadError(f"the tar ends with more than {max_bytes} bytes of zeros")
+            raise tarfile.ReadError(
+                f"more than {max_bytes} bytes of zeros follow its last member\n"
+                "hint: raise max_sample_bytes to accept them"
+            )
     return False
 
 
@@ -403,10 +408,11 @@ class _Group:
             if self.fault is not None:
                 return
             self.fault = (
-                f"with the member `{shown(member.name)}`, the sample has more than {self.max_bytes} bytes\nhint: raise max_sample_bytes"
+                f"the sample is larger than the limit of {self.max_bytes} bytes, which it exceeds at member "
+                f"`{shown(member.name)}`\nhint: raise max_sample_bytes"
             )
         elif extension in self.values:
-            self.fault = f"two members have the same extension: `{shown(member.name)}`"
+            self.fault = f"`{shown(member.name)}` is the second member with the extension `{shown(extension)}`"
         else:
             try:
                 self.values[extension] = _value(extension, member, tar)
@@ -436,21 +442,21 @@ class _Group:
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
     # A sparse file may claim any size.
     if not member.isreg() or member.issparse():
-        raise ValueError("expected a plain file, found a link, a device or a sparse file")
+        is_link = member.islnk() or member.issym()
+        found = "a sparse file" if member.isreg() else "a link" if is_link else "a pipe or device"
+        raise ValueError(f"expected a plain file, found {found}")
     opened = tar.extractfile(member)
     assert opened is not None
     data = opened.read()
     last = extension.rpartition(".")[2]
     if last in PICTURES:
         if picture_type(data) is None:
-            raise ValueError(
-                "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
-                f"with: {data[:8].hex(' ') or 'nothing'}"
-            )
+            raise ValueError(not_picture(data))
         return data
     if last in PICKLES or (last not in TEXTS and looks_pickled(data)):
         raise ValueError(
-            f"expected data, found a pickle, which is not loaded because it can run code: `.{extension}`\nhint: pass drop=[{extension!r}]"
+            "the data is a pickle, and pickles are not loaded because they can run code\n"
+            f"hint: pass drop=[{extension!r}] to leave these members out"
         )
     if last in NUMBERS:
         return _number(data)

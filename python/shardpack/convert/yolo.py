@@ -65,13 +65,13 @@ def open(
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
-        points = points or config.get("kpt_shape")
+        option, points = ("points", points) if points else ("kpt_shape", config.get("kpt_shape"))
         base = config_path.parent if root is None else folder(Path(root), "with the dataset (`root`)")
         inside = None if follow_links else base.resolve()
         images = _pictures(config_path, config, split, base, inside)
         said = f"`{shown(config_path)}`: "
     else:
-        base = folder(path, "with `images` and `labels`")
+        option, base = "points", folder(path, "with `images` and `labels`")
         inside = None if follow_links else base.resolve()
         images = folder(base / "images" / (split or ""), "with the pictures", inside)
         notes += _merged(images) if split is None else []
@@ -79,7 +79,10 @@ def open(
     names = check_names(names, f"{said}names") if names else None
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
-        raise SourceError(f"{said}points: expected the number of points and the number of values per point (2 or 3), such as (17, 3), found: {short(points)}")
+        raise SourceError(
+            f"{said}`{option}` must be (POINTS, VALUES) with 2 or 3 values per point, such as (17, 3), "
+            f"found: {short(points)}"
+        )
     check_drop(f"`{shown(path)}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
     files = sorted(file for file in images.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
     if not files:
@@ -128,7 +131,10 @@ def _labels(root: Path, inside: Path | None) -> Path:
     """Return the label folder: the path of the pictures with ``labels`` in place of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
-        raise SourceError(f"`{shown(root)}`: the path must contain a folder `images`, with a folder `labels` next to it")
+        raise SourceError(
+            f"`{shown(root)}`: the pictures must be in a folder named `images`, with the labels next to it in a folder "
+            "named `labels`"
+        )
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
     return folder(Path(*parts), "with the labels", inside)
 
@@ -138,10 +144,11 @@ def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
     found = {file for file in labels.rglob("*.txt") if file.name not in _NOT_LABELS and not file.name.startswith(".")}
     expected = {_of_picture(file, root, labels) for file in files}
     if found.isdisjoint(expected):
-        some = f"only {len(found)} others, such as `{shown(min(found))}`" if found else "no label files"
+        some = f"only files such as `{shown(min(found))}`" if found else "no label files"
         raise SourceError(
-            f"`{shown(labels)}`: no picture has a label file such as `{shown(min(expected))}`; found {some}\n"
-            "hint: give each label file the subfolder and the name of its picture, but the extension .txt"
+            f"`{shown(labels)}`: no picture has a label file: expected files such as `{shown(min(expected))}`, "
+            f"found {some}\n"
+            "hint: give each label file the name of its picture, with the extension .txt, in the same subfolder"
         )
     return sorted(found - expected)
 
@@ -157,7 +164,7 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     except MemoryError:
         raise
     except Exception as error:  # Its constructors of dates and numbers raise anything.
-        raise SourceError(f"`{shown(path)}`: not YAML: {error}") from None
+        raise SourceError(f"`{shown(path)}`: not valid YAML: {error}") from None
     if not isinstance(config, dict):
         raise SourceError(f"`{shown(path)}`: expected a mapping, as in a YOLO data.yaml, found: {type(config).__name__}")
     return config
@@ -168,7 +175,8 @@ def _names(path: Path, names: Any) -> list[str] | None:
         return None
     if isinstance(names, dict):
         if set(names) != set(range(len(names))):
-            raise SourceError(f"`{shown(path)}`: expected names for classes 0 to {len(names) - 1}, found: {short(list(names))}")
+            keys = short(list(names))
+            raise SourceError(f"`{shown(path)}`: the keys of `names` must be 0 to {len(names) - 1}, found: {keys}")
         names = [names[number] for number in range(len(names))]
     if not isinstance(names, list):
         raise SourceError(f"`{shown(path)}`: `names` must be a list or a mapping, found: {type(names).__name__}")
@@ -195,7 +203,10 @@ class _Reader:
                 continue
             if len(words) != width + 1:
                 hint = "" if self.points or len(words) < 7 else "\nhint: pass points=(17, 3) for poses; polygons are not supported"
-                raise ValueError(f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
+                raise ValueError(
+                    f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found {len(words)} "
+                    f"values{hint}"
+                )
             try:
                 of_class, row = parse_int(words[0]), [float(word) for word in words[1:]]
             except ValueError:
@@ -204,7 +215,10 @@ class _Reader:
             if not 0 <= of_class < most:
                 raise ValueError(f"`{shown(path)}`, line {number}: expected a class from 0 to {most - 1}, found: {words[0][:100]}")
             if not all(-0.01 <= share <= 1.01 for share in row[:4]):
-                raise ValueError(f"`{shown(path)}`, line {number}: expected fractions of the picture, from 0 to 1, found: {line[:100]!r}")
+                raise ValueError(
+                    f"`{shown(path)}`, line {number}: a box must be given as fractions of the picture's width and "
+                    f"height, from 0 to 1, found: {line[:100]!r}"
+                )
             classes.append(of_class)
             rows.append(row)
             lines.append(number)

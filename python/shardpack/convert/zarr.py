@@ -100,7 +100,7 @@ def open(
             store.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"{where}: not a Zarr group or array, or damaged: {error}") from error
+        raise SourceError(f"{where}: cannot open the Zarr group or array: {error}") from error
     source.close = store.close
     return source
 
@@ -110,7 +110,7 @@ def _check_numcodecs(version: str) -> None:
     if found < _NUMCODECS:
         needed = ".".join(map(str, _NUMCODECS))
         raise ImportError(
-            f"converting zarr needs version {needed} or later of the package `numcodecs`, found: {version}\n"
+            f"converting Zarr needs `numcodecs` {needed} or later, found {version}\n"
             f"hint: pip install 'numcodecs>={needed}'",
             name="numcodecs",
         )
@@ -137,7 +137,7 @@ class _Group(Mapping[str, Any]):
         except MemoryError:
             raise
         except Exception as error:
-            raise SourceError(f"{self._where}: damaged member `{shown(name)}`: {error}") from error
+            raise SourceError(f"{self._where}: `{shown(name)}` is damaged: {error}") from error
         if isinstance(node, self._zarr.Array):
             return _column(node)
         return _Group(self._zarr, node, f"{self._where}, `{shown(name)}`")
@@ -163,7 +163,10 @@ def _column(array: Any) -> Column:
     def read(index: Any) -> Any:
         try:
             if filled > MOST_CHUNK_BYTES:
-                raise ValueError(f"a chunk of fill values has {filled} bytes, but the limit is {MOST_CHUNK_BYTES}")
+                raise ValueError(
+                    f"the long fill value makes each missing chunk {filled} bytes long, "
+                    f"but the limit is {MOST_CHUNK_BYTES}"
+                )
             if array.ndim and math.prod(array.chunks) * size > _LARGE_CHUNK_BYTES:
                 return _by_chunks(array, index)
             return array[index]

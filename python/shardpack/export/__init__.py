@@ -80,7 +80,7 @@ def export(
     """
     if format not in FORMATS:
         raise ValueError(
-            f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}"
+            f"format: expected one of {', '.join(FORMATS)}, found {format!r}{did_you_mean(format, FORMATS)}"
         )
     module = importlib.import_module(f".{format}", __name__)
     for name in options:
@@ -96,7 +96,9 @@ def export(
     held = str(getattr(samples.dataset, "path", ""))
     # `out` can lie inside the dataset only if the dataset is a local folder, not a lone shard or a URL.
     if held and target.resolve().is_relative_to(Path(held).resolve()):
-        raise ValueError(f"out: expected a folder outside of the dataset `{held}`, found: {str(target)!r}")
+        raise ValueError(
+            f"out: {str(target)!r} is inside the dataset `{held}`\nhint: pass a folder outside the dataset"
+        )
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     # Write next to the final place, so that a single rename moves the result there.
@@ -127,7 +129,7 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
     """
     target = Path(out)
     if "\0" in str(target):
-        raise ValueError(f"out: a folder name cannot contain a null character, found: {str(target)!r}")
+        raise ValueError(f"out: a folder name cannot contain a null character: {str(target)!r}")
     if target.is_symlink() and target.is_dir():
         target = target.resolve()
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
@@ -162,5 +164,5 @@ def parse_size(size: Union[int, str]) -> int:
     except (ValueError, KeyError, OverflowError):
         value = 0
     if value < 1:
-        raise ValueError(f"shard_size: expected a number of bytes, or a size such as '256MiB', found: {size!r}")
+        raise ValueError(f"shard_size: expected a number of bytes, or a size such as '256MiB', found {size!r}")
     return value

@@ -30,7 +30,7 @@ def write(
     from . import parse_size
 
     if keys not in ("dataset", "number"):
-        raise ValueError(f"keys: expected 'dataset' or 'number', found: {keys!r}")
+        raise ValueError(f"keys: expected 'dataset' or 'number', found {keys!r}")
     if samples.classes is not None:
         (out / "classes.json").write_text(
             json.dumps(samples.classes, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
@@ -45,16 +45,18 @@ def write(
             if name in seen:
                 raise ValueError(
                     f"the keys `{seen[name]}` and `{key}` both become `{name}` in a tar\n"
-                    "hint: pass keys='number'"
+                    "hint: pass keys='number' to name the samples by number instead"
                 )
             seen[name] = key
             members = []
             for field, value in values.items():
                 if isinstance(value, list):
                     if len(value) > MOST_FRAMES:
+                        others = [other for other in values if other != field]
+                        hint = f"\nhint: pass fields={others} to leave the field out" if others else ""
                         raise ValueError(
-                            f"sample `{key}`, field `{field}`: `convert` reads at most {MOST_FRAMES} frames, but the sample has "
-                            f"{len(value)}\nhint: leave the field out with fields=[…]"
+                            f"sample `{key}`, field `{field}`: the clip has {len(value)} frames, but `convert` can read back "
+                            f"at most {MOST_FRAMES}{hint}"
                         )
                     places.setdefault(field, f"{field}.000.jpg")
                     members += [(f"{name}.{field}.{at:03}.jpg", frame) for at, frame in enumerate(value)]
@@ -64,7 +66,7 @@ def write(
                     members.append((f"{name}.{extension}", data))
             if not members:
                 raise ValueError(
-                    f"sample `{key}` has no value in any of the fields {', '.join(values)}, and a tar cannot hold an empty sample"
+                    f"sample `{key}` cannot be written to a tar, because all its fields are empty: {', '.join(values)}"
                 )
             tars.add(members)
     finally:

@@ -43,13 +43,13 @@ pub(crate) struct BenchArgs {
     /// Standard deviation of float pictures, as --mean [default: 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Batches")]
     pub std: Option<Vec<f64>>,
-    /// Replace no-data values of cubes by this number [default: keep]
+    /// Replace no-data values of cubes with this number [default: keep]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, help_heading = "Batches")]
     pub no_data: Option<f32>,
     /// Random changes, such as trivial_augment_wide,random_erasing(p=0.1)
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
     pub augment: Option<String>,
-    /// Mixing of samples: mixup(alpha=0.2), cutmix, both, or mosaic
+    /// Mix samples: mixup(alpha=0.2), cutmix, both, or mosaic
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
     pub augment_batch: Option<String>,
     /// Fields to load [default: all scalars, pictures and arrays]
@@ -86,13 +86,13 @@ pub(crate) struct BenchArgs {
     /// Batches in memory, loading or in use [default: 3; 4 on a device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
     pub slots: Option<u32>,
-    /// Bytes to read ahead, besides the window of the order
+    /// Bytes to read ahead, in addition to the window
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size, help_heading = "Run")]
     pub read_ahead: u64,
     /// Largest batch to accept
     #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = parse_size, help_heading = "Run")]
     pub max_batch: u64,
-    /// Place of the window: auto, memory or page-cache
+    /// Where to keep the window: auto, memory or page-cache
     #[arg(
         long,
         value_name = "WHERE",

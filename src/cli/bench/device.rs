@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>> {
     let DeviceName::Cuda(number) = device else { return Ok(None) };
     let stage = CudaStage::open(number).map_err(|error| {
-        let text = format!("cannot decode on `--device {device}`: {error}");
+        let text = format!("cannot decode on {device}: {error}");
         Hinted::new(text, Hint::new("omit ").and([Setting::named("device")]).then(" to decode on the CPU"))
     })?;
     Ok(Some(Arc::new(stage)))

@@ -152,26 +152,28 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
                 false => "no option can improve this".into(),
             };
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
-            format!("copying is the limit: records are copied from memory at {rate}, and {what}: {more}")
+            format!("copying is the limit: records are copied from memory at {rate}, and {what}; {more}")
         }
         Limit::Crc => {
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             let more = if threads < cores { format!("`--threads {cores}`") } else { "more cores".into() };
-            format!("checksums are the limit: {all} busy computing checksums at {rate}: {more} would help")
+            format!("checksums are the limit: {all} busy computing checksums at {rate}; {more} would help")
         }
         Limit::Decode => {
             let change = match (threads < cores, &workload.content) {
-                (true, _) => format!("the machine has {}: `--threads {cores}`", units::plural(cores as u64, "core")),
+                (true, _) => {
+                    format!("the machine has {}: pass `--threads {cores}`", units::plural(cores as u64, "core"))
+                }
                 (false, content) => lighter(content),
             };
-            format!("decoding is the limit: {all} busy decoding ({} of their time): {change}", share(epoch.decode_s))
+            format!("decoding is the limit: {all} busy decoding ({} of their time); {change}", share(epoch.decode_s))
         }
         Limit::Cores if threads > cores => format!(
-            "the limit is the CPU: {threads} threads share {}: `--threads {cores}` is as fast and needs less memory",
+            "the limit is the CPU: {threads} threads share {}; `--threads {cores}` is as fast and needs less memory",
             units::plural(cores as u64, "core"),
         ),
         Limit::Cores => format!(
-            "the limit is the CPU: other programs took {} of it ({} got {} of {}): stop them, or raise the \
+            "the limit is the CPU: other programs took {} of it ({} got {} of {}); stop them, or raise the \
              container's quota",
             if busy(epoch, workload) < 0.5 { "most" } else { "a part" },
             if threads == 1 { "this thread" } else { "these threads" },
@@ -179,34 +181,34 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             if threads.min(cores) == 1 { "a core".to_owned() } else { format!("{} cores", threads.min(cores)) },
         ),
         Limit::Consumer => format!(
-            "the consumer is the limit: threads waited for a free slot {} of their time, with batches of {}: {}",
+            "the consumer is the limit: threads waited for a free slot {} of their time, with batches of {}; {}",
             share(epoch.waited_for_slot_s),
             units::bytes(epoch.output_bytes / epoch.batches.max(1)),
             if slots < 3 {
                 "pass `--slots 3` to let the threads work while a batch is in use"
             } else {
-                "raise `--batch-size` to hand over fewer batches"
+                "raise `--batch-size` to make fewer, larger batches"
             },
         ),
         Limit::Slots => format!(
             "too few samples are in progress: threads were idle {} of their time, because {} with {} each do not keep \
-             them busy: {}",
+             them busy; {}",
             share(epoch.other_s(threads)),
             units::plural(slots as u64, "slot"),
             units::plural(u64::from(batch_size), "sample"),
             if epoch.batches <= slots as u64 {
-                "the dataset has no more samples, so use fewer threads"
+                "the slots already hold the whole dataset, so use fewer threads"
             } else {
                 "raise `--slots` or `--batch-size`"
             },
         ),
         Limit::Device => format!(
-            "the device is the limit: threads were idle {} of their time while it copied and decoded: \
+            "the device is the limit: threads were idle {} of their time while it copied and decoded; \
              raise `--batch-size` or `--slots` to keep it busier",
             share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
-            "an epoch ({} in {}) is too short to show a limit: measure a larger dataset",
+            "an epoch ({} in {}) is too short to tell what limits the speed; measure a larger dataset",
             units::plural(epoch.samples, "sample"),
             units::seconds(epoch.seconds),
         ),
@@ -224,14 +226,14 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
     let change = match (&workload.content, workload.single_reads, fits) {
         (_, true, _) => "pass `--order windowed` to read runs of 4 MiB instead of single samples".to_owned(),
         (_, _, true) => format!(
-            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster disk \
-             helps there"
+            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk (a faster \
+             disk helps there)"
         ),
         (WorkloadContent::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
         _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
     };
     format!(
-        "the disk is the limit: it delivered {rate}, but {cores} {} busy, could process {needed}: {change}",
+        "the disk is the limit: it delivered {rate}, but {cores} {} busy, could process {needed}; {change}",
         percent(busy)
     )
 }
@@ -242,7 +244,7 @@ fn network(epoch: &Epoch, workload: &Workload) -> String {
         false => "use a machine closer to the store, or copy the dataset to a disk",
     };
     let rate = units::rate(epoch.read_bytes, epoch.seconds);
-    format!("the network is the limit: it delivered {rate}: {change}")
+    format!("the network is the limit: it delivered {rate}; {change}")
 }
 
 fn lighter(content: &WorkloadContent) -> String {

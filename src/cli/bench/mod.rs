@@ -42,8 +42,12 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
             // The loader counts skipped samples over all epochs, but `--skip` is per epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
-            let expected = format!("at most {} (`--skip`)", args.skip);
-            let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);
+            let (most, skipped) = (args.skip, epoch.skipped);
+            let error = || {
+                FormatError::malformed(format!(
+                    "an epoch has {skipped} damaged samples, but `--skip` allows only {most}"
+                ))
+            };
             few.then_some(epoch).ok_or_else(|| error().into())
         });
         match ran {

@@ -256,7 +256,7 @@ fn cache_text(cache: &CacheStats) -> String {
     let more = [
         (cache.evicted, "evicted"),
         (cache.dropped, "damaged"),
-        (cache.failed_writes, "failed writes, after which the cache stopped growing"),
+        (cache.failed_writes, "could not be written (the cache then stopped growing)"),
     ];
     let more: String =
         more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", units::count(*n))).collect();

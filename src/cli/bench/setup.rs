@@ -74,10 +74,10 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         bail!("`--lanes {lanes}` applies only to `--order windowed`");
     }
     if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.value) {
-        bail!("`--dtype {}` has no effect on `--cube raw`", view.text);
+        bail!("`--dtype {}` has no effect with `--cube raw`", view.text);
     }
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
-        bail!("`--bands {}` has no effect on `--cube raw`", view.text);
+        bail!("`--bands {}` has no effect with `--cube raw`", view.text);
     }
     // Read all indexes before measuring, because the measurement should not include them.
     for number in dataset.shard_numbers() {

@@ -40,7 +40,7 @@ pub(crate) struct RemoveArgs {
     /// Text file with a key on each line; `-` is stdin
     #[arg(long, value_name = "FILE")]
     pub keys: PathBuf,
-    /// Discard the unfinished files of an interrupted `add` or `remove`
+    /// Discard the unfinished files from an interrupted `add` or `remove`
     #[arg(long)]
     pub force: bool,
     /// Worker threads [default: all cores]

@@ -56,9 +56,9 @@ pub(crate) struct PlanArgs {
 
 /// Join the parts of a dataset that several machines packed with --part.
 ///
-/// If parts are missing, unfinished or damaged, the error names them, with an expression such as
-/// `--array=17,203-210` that submits them again to a job system. All parts must have been packed
-/// with the same options.
+/// If parts are missing, unfinished or damaged, the error names them, such as `17,203-210`. Slurm's
+/// `--array` accepts this form, so you can submit them again. All parts must have been packed with
+/// the same options.
 #[derive(Debug, Args)]
 #[command(after_help = examples::MERGE)]
 pub(crate) struct MergeArgs {

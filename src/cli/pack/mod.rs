@@ -277,7 +277,7 @@ fn warn_below_target(report: &Report) {
     let count: u64 = report.fidelity.values().map(below).sum();
     if count > 0 {
         let pictures = units::plural(count, "picture");
-        show::note(&format!("warning: {pictures} did not reach the score of `--target`, even at quality 100"));
+        show::note(&format!("warning: {pictures} did not reach the `--target` score, even at quality 100"));
     }
 }
 
@@ -288,14 +288,14 @@ fn warn_subnormal(report: &Report) {
         let share = arrays.subnormal as f64 / arrays.values.max(1) as f64;
         if share > SUBNORMAL_WARNING {
             let text = format!(
-                "warning: {:.1} % of the values in `{field}` are below 2^-14, where float16 has fewer digits",
+                "warning: {:.1} % of the values in `{field}` are so close to 0 that float16 stores them less precisely",
                 100.0 * share
             );
             let hint = Hint::new("pass ")
                 .and([Setting::word("values", "fixed"), Setting::any("max_error", "E")])
                 .then(" to limit the absolute error, or ")
                 .and([Setting::word("values", "keep")])
-                .then(" to lose nothing");
+                .then(" to store the exact values");
             show::next(&text, hint);
         }
     }

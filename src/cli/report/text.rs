@@ -21,7 +21,7 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
         report.candidates.iter().enumerate().map(|(i, one)| row(report, &columns, i, one)).collect();
     let what = match report.content {
         SampleKind::Pictures => "SSIMULACRA2 and size",
-        SampleKind::Cubes => "largest error relative to the noise of its band, spectral angle in degrees, and size",
+        SampleKind::Cubes => "largest error relative to band noise, spectral angle in degrees, and size",
     };
     out += &format!("{what}, for {} of {}\n", units::count(drawn), units::plural(report.whole.samples, "sample"));
     out += &show::table(&header, &rows);

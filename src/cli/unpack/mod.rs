@@ -127,22 +127,18 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
     if !occupied.is_empty() {
         list("not overwritten, because the content differs", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
-        let taken = if occupied.len() == 1 {
-            "another file with this name exists"
-        } else {
-            "other files with these names exist"
-        };
-        let text = format!("cannot write {files}: {taken}");
+        let exist = if occupied.len() == 1 { "already exists" } else { "already exist" };
+        let text = format!("{files} {exist} with different content");
         bail!(Hinted::new(text, "unpack into another folder, or move the existing files"));
     }
     if !impossible.is_empty() {
-        show::hint(&"use `shardpack cat` to write a field to a file with any name".into());
+        show::hint(&"use `shardpack cat` to write these fields to files with names that you choose".into());
     }
     if damaged.is_empty() && !impossible.is_empty() {
         return Ok(ExitStatus::Problem);
     }
     if !damaged.is_empty() {
-        show::hint(&"run `shardpack verify` to list all problems of the dataset".into());
+        show::hint(&"run `shardpack verify` to list all problems in the dataset".into());
         return Ok(ExitStatus::Problem);
     }
     Ok(ExitStatus::Fine)

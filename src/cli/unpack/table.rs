@@ -130,7 +130,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
 /// replacing them changes no value.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
-    let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);
+    let damaged = |error| FormatError::malformed(format!("field `{name}` is not valid JSON: {error}"));
     RawValue::from_string(text).map_err(|error| damaged(error).into())
 }
 

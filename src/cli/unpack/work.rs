@@ -172,8 +172,7 @@ impl<'a> Unpacker<'a> {
         let Some(name) = self.names.name(view.key(), field) else {
             let (key, field) = (view.key().escape_debug(), &field.field.name);
             let why = format!(
-                "field `{field}` of sample `{key}`: the name of its file is already used or is reserved for temporary \
-                 files"
+                "field `{field}` of sample `{key}`: the file name is already used, or is reserved for temporary files"
             );
             self.tally().impossible.push(why);
             return Ok(false);

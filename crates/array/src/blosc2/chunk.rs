@@ -152,8 +152,9 @@ impl<'a> Chunk<'a> {
         is("blosc2 version", 0, version.into(), VERSION.into())?;
         is("blosc2 coder version", 1, coder_version.into(), CODER_VERSION.into())?;
         if flags & FLAGS_EXTENDED != FLAGS_EXTENDED || flags & FLAG_DELTA != 0 {
-            let expected = "an extended header and no delta filter";
-            return Err(Error::format("blosc2 flags", expected, format!("{flags:#04x}")).at(2));
+            let text =
+                format!("blosc2 flags {flags:#04x}: only extended headers without the delta filter are supported");
+            return Err(Error::malformed(text).at(2));
         }
         is("blosc2 item size", 3, typesize.into(), item_bytes.into())?;
         is("blosc2 decoded size", 4, u32::from_le_bytes([n0, n1, n2, n3]).into(), unit_bytes as u64)?;
@@ -162,12 +163,15 @@ impl<'a> Chunk<'a> {
         is("blosc2 coder parameter", 23, coder_meta.into(), 0)?;
         is("blosc2 reserved byte", 30, reserved.into(), 0)?;
         if flags2 & 0x8F != 0 {
-            let expected = "a chunk without dictionary, big-endian data, lazy loading and instrumentation";
-            return Err(Error::format("blosc2 flags, second byte", expected, format!("{flags2:#04x}")).at(31));
+            let text = format!(
+                "blosc2 flags {flags2:#04x}: dictionaries, big-endian data, lazy loading and instrumentation are not \
+                 supported"
+            );
+            return Err(Error::malformed(text).at(31));
         }
         let item = usize::from(item_bytes);
         if item == 0 || item > 8 || unit_bytes == 0 || !unit_bytes.is_multiple_of(item) {
-            return Err(Error::format("blosc2 decoded size", format!("a multiple of {item}, above 0"), unit_bytes));
+            return Err(Error::format("blosc2 decoded size", format!("a positive multiple of {item}"), unit_bytes));
         }
         let body = rest(chunk, HEADER_BYTES, "blosc2 chunk body")?;
         let content = match (flags2 >> 4, flags & FLAG_COPIED != 0) {
@@ -230,9 +234,9 @@ impl<'a> Chunk<'a> {
 }
 
 fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
-    bytes
-        .first_chunk()
-        .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
+    bytes.first_chunk().ok_or_else(|| {
+        Error::malformed(format!("the blosc2 header is truncated: it has only {} bytes", bytes.len())).at(0)
+    })
 }
 
 fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
@@ -267,8 +271,11 @@ fn pipeline_of(filters: [u8; 6], metas: [u8; 6], item_bytes: u8) -> Result<Filte
             // would stay unwritten.
             FILTER_BYTE_DELTA if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
             _ => {
-                let expected = "none, 1 (shuffle), 2 (bit shuffle), or [1 and] 35 (byte delta by the item size)";
-                return Err(Error::format("blosc2 filters", expected, format!("{filters:?} {metas:?}")).at(16));
+                let text = format!(
+                    "blosc2 filters {filters:?} with parameters {metas:?} are not supported: allowed are 1 (shuffle), \
+                     2 (bit shuffle), 35 (byte delta by the item size), and 1 followed by 35"
+                );
+                return Err(Error::malformed(text).at(16));
             }
         }
     }
@@ -294,8 +301,8 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
             n
         }
         _ => {
-            let expected = "1 (zeros), 2 (NaN, items of 4 or 8 bytes) or 3 (one value)";
-            return Err(Error::format("blosc2 special chunk", expected, special).at(31));
+            let expected = "1 (zeros), 2 (NaN, only for items of 4 or 8 bytes) or 3 (one value)";
+            return Err(Error::format("kind of a blosc2 special chunk", expected, special).at(31));
         }
     };
     if body.len() == usize::from(stored) {
@@ -317,11 +324,11 @@ fn walk_blocks(
     streams.clear();
     let blocks = unit.div_ceil(block);
     let starts = chunk.get(HEADER_BYTES..HEADER_BYTES + 4 * blocks).ok_or_else(|| {
-        Error::format(
-            "blosc2 block starts",
-            format!("{blocks} of 4 bytes"),
-            format!("{} bytes", chunk.len() - HEADER_BYTES),
-        )
+        Error::malformed(format!(
+            "the blosc2 chunk is truncated: its table of {blocks} blocks needs {} bytes, but only {} remain",
+            4 * blocks,
+            chunk.len() - HEADER_BYTES
+        ))
         .at(HEADER_BYTES as u64)
     })?;
     let mut pos = HEADER_BYTES + 4 * blocks;
@@ -355,9 +362,12 @@ fn walk_stream(
     out_offset: usize,
     out_bytes: usize,
 ) -> Result<ChunkStream> {
-    let truncated = |needed: String| Error::format("blosc2 stream", needed, chunk.len() - at).at(at as u64);
+    let truncated = |needed: usize, left: usize| {
+        let text = format!("the blosc2 stream is truncated: it needs {needed} bytes, but only {left} remain");
+        Error::malformed(text).at(at as u64)
+    };
     let stream = rest(chunk, at, "stream in a blosc2 chunk")?;
-    let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated("a size in 4 bytes".into()))?;
+    let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated(4, stream.len()))?;
     let size = i32::from_le_bytes(*size);
     let offset = at + 4;
     let Ok(bytes) = usize::try_from(size) else {
@@ -367,13 +377,16 @@ fn walk_stream(
             (Ok(value), Some(1)) => {
                 Ok(ChunkStream { kind: StreamKind::Run(value), offset, bytes: 1, out_offset, out_bytes })
             }
-            _ => Err(Error::format("blosc2 run", "-255 to -1, and the token 1", format!("{size}")).at(at as u64)),
+            _ => {
+                let text = format!("the blosc2 stream is damaged: its length field {size} does not start a valid run");
+                Err(Error::malformed(text).at(at as u64))
+            }
         };
     };
     if bytes == 0 {
         return Ok(ChunkStream { kind: StreamKind::Run(0), offset, bytes: 0, out_offset, out_bytes });
     }
-    let data = data.get(..bytes).ok_or_else(|| truncated(format!("{bytes} bytes")))?;
+    let data = data.get(..bytes).ok_or_else(|| truncated(bytes, data.len()))?;
     let kind = if bytes == out_bytes { StreamKind::Stored } else { StreamKind::Coded };
     if bytes > out_bytes {
         return Err(Error::format("blosc2 stream size", format!("at most {out_bytes}"), bytes).at(at as u64));
@@ -381,8 +394,8 @@ fn walk_stream(
     if kind == StreamKind::Coded && coder == StreamCoder::Zstd {
         let frame = zstd_frame::walk(data).map_err(|e| e.at(offset as u64))?;
         if frame.len != bytes || frame.content_bytes != out_bytes as u64 {
-            let expected = format!("one zstd frame of {bytes} bytes that decodes to {out_bytes} bytes");
-            let found = format!("{} bytes that decode to {} bytes", frame.len, frame.content_bytes);
+            let expected = format!("a zstd frame of {bytes} bytes that decodes to {out_bytes} bytes");
+            let found = format!("a frame of {} bytes that decodes to {} bytes", frame.len, frame.content_bytes);
             return Err(Error::format("blosc2 stream", expected, found).at(offset as u64));
         }
     }

@@ -19,7 +19,13 @@ impl Decoder {
         match chunk.content() {
             ChunkContent::Stored => match chunk.bytes().get(HEADER_BYTES..) {
                 Some(body) if body.len() == out.len() => out.copy_from_slice(body),
-                _ => return Err(Error::format("blosc2 stored unit", out.len(), chunk.bytes().len())),
+                _ => {
+                    return Err(Error::malformed(format!(
+                        "the blosc2 chunk is damaged: it stores {} bytes uncompressed, but must decode to {}",
+                        chunk.bytes().len().saturating_sub(HEADER_BYTES),
+                        out.len()
+                    )));
+                }
             },
             ChunkContent::Repeated(item) => {
                 let size = usize::from(item_bytes);
@@ -56,7 +62,7 @@ impl Decoder {
             Some(planes) if planes.items() * item == out.len() => planes.join(0, out),
             planes => {
                 let found = planes.map_or(0, |planes| planes.items() * item);
-                Err(Error::format("blosc2 block", format!("{} bytes", out.len()), found))
+                Err(Error::format("size of a blosc2 block in bytes", out.len(), found))
             }
         }
     }

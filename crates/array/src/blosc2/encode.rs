@@ -75,10 +75,14 @@ impl Encoder {
                 Coder::Zstd(level, context)
             }
             (coder, level) => {
-                return Err(Error::usage(match level {
-                    Some(level) => format!("blosc2 does not support level {level} of {coder:?}"),
-                    None => format!("{coder:?} needs a compression level for blosc2"),
-                }));
+                let (name, allowed) = match coder {
+                    Blosc2Coder::Zstd => ("zstd", format!("one of {ZSTD_LEVELS:?}")),
+                    Blosc2Coder::Lz4 | Blosc2Coder::Lz4hc => ("LZ4HC", "from 1 to 9".into()),
+                };
+                let given = level.map_or("none".into(), |l| l.to_string());
+                return Err(Error::usage(format!(
+                    "the compression level of {name} in Blosc2 must be {allowed}, not {given}"
+                )));
             }
         };
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
@@ -89,9 +93,9 @@ impl Encoder {
     pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
-            let expected = format!("1 to {UNIT_BYTES} bytes in items of 1 to 8 bytes");
             return Err(Error::usage(format!(
-                "blosc2 unit: expected {expected}, found {} bytes in items of {item} bytes",
+                "a blosc2 unit must have 1 to {UNIT_BYTES} bytes, in items of 1 to 8 bytes, not {} bytes in items of \
+                 {item} bytes",
                 unit.len()
             )));
         }
@@ -172,11 +176,14 @@ impl Encoder {
         out.resize(starts + 4 * blocks, 0);
         let mut all_zeros = true;
         for (number, block) in unit.chunks(block_bytes).enumerate() {
-            let here = u32::try_from(out.len() - start)
-                .map_err(|_| Error::usage("the offset of a blosc2 block is 4 GiB or more"))?;
+            let here = u32::try_from(out.len() - start).map_err(|_| {
+                Error::usage("blosc2 cannot store the array: a compressed chunk would be 4 GiB or larger")
+            })?;
             let place = out.get_mut(starts + 4 * number..starts + 4 * (number + 1));
             place
-                .ok_or_else(|| Error::usage(format!("blosc2 block starts: expected {blocks}, found {number}")))?
+                .ok_or_else(|| {
+                    Error::usage(format!("the table of {blocks} blosc2 blocks has no entry for block {number}"))
+                })?
                 .copy_from_slice(&here.to_le_bytes());
             let filtered = filtered(self.filter, block, item, &mut self.filtered)?;
             let streams = if block.len() == block_bytes { item } else { 1 };
@@ -241,7 +248,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
         // A coded length equal to the stream's own length would mean "stored unchanged".
         Some(length) if length < stream.len() => coded
             .get(..length)
-            .ok_or_else(|| Error::usage(format!("blosc2 stream: expected at most {room} bytes, found {length}")))?,
+            .ok_or_else(|| Error::usage(format!("a blosc2 stream must have at most {room} bytes, not {length}")))?,
         _ if stream.len() <= room => stream,
         _ => return Ok(false),
     };

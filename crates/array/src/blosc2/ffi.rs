@@ -40,8 +40,8 @@ unsafe extern "C" {
 /// Encodes with LZ4HC if there is a `level`, otherwise with the fast coder. Returns the coded length, or `None` if
 /// `out` is too small.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
-    let (source_bytes, room) =
-        lengths(source, out).map_err(|n| Error::usage(format!("lz4 stream: expected below 2^31 bytes, found {n}")))?;
+    let (source_bytes, room) = lengths(source, out)
+        .map_err(|n| Error::usage(format!("an lz4 stream must be smaller than 2 GiB, but has {n} bytes")))?;
     // SAFETY: both buffers are live, do not overlap (one borrow is shared, the other exclusive),
     // and have the lengths passed. LZ4 only reads the source and writes at most `room` bytes.
     // Neither function keeps a pointer after it returns.
@@ -56,7 +56,7 @@ pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> R
 
 /// Decodes the whole LZ4 block `block` into `out`, whose length must be the decoded length.
 pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
-    let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
+    let (source_bytes, room) = lengths(block, out).map_err(large)?;
     // SAFETY: as for `lz4_prefix`.
     let written = unsafe { LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, room) };
     decoded(written, room)
@@ -64,7 +64,7 @@ pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
 
 /// Decodes the LZ4 block `block` until `out` is full.
 pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
-    let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
+    let (source_bytes, room) = lengths(block, out).map_err(large)?;
     // SAFETY: both buffers are live, do not overlap, and have the lengths passed. For any input, LZ4 promises to only
     // read the source, to write at most `room` bytes, and to read back from `out` only bytes that it has written.
     let written = unsafe {
@@ -78,9 +78,16 @@ fn lengths(source: &[u8], out: &[u8]) -> std::result::Result<(c_int, c_int), usi
     Ok((length(source)?, length(out)?))
 }
 
+fn large(bytes: usize) -> Error {
+    Error::malformed(format!("an lz4 block must be smaller than 2 GiB, but has {bytes} bytes"))
+}
+
 fn decoded(written: c_int, expected: c_int) -> Result<()> {
     if written == expected {
         return Ok(());
     }
-    Err(Error::format("lz4 block", format!("{expected} decoded bytes"), format!("{written}")))
+    Err(Error::malformed(match written {
+        ..0 => format!("the lz4 block is damaged: it does not decode to {expected} bytes"),
+        _ => format!("the lz4 block is damaged: it decodes to {written} bytes, but should decode to {expected}"),
+    }))
 }

@@ -105,7 +105,7 @@ impl Coders {
                 out.copy_from_slice(bytes);
                 Ok(())
             }
-            _ => Err(Error::format("blosc2 stored stream", out.len(), bytes.len())),
+            _ => Err(Error::format("size of a stored blosc2 stream in bytes", out.len(), bytes.len())),
         }
         .map_err(|e| e.at(stream.offset as u64))
     }
@@ -121,11 +121,10 @@ impl Coders {
         if rest.is_empty() {
             Ok(())
         } else {
-            Err(Error::format(
-                "blosc2 block",
-                "streams that cover all bytes",
-                format!("{} bytes without a stream", rest.len()),
-            ))
+            Err(Error::malformed(format!(
+                "the blosc2 block is damaged: its streams are {} bytes too short",
+                rest.len()
+            )))
         }
     }
 }
@@ -205,7 +204,7 @@ fn from_bits(
 
 fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     let found = scratch.len();
-    scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
+    scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("size of a blosc2 block in bytes", count, found))
 }
 
 /// Decodes the first `count` bytes of each stream into `scratch`. [`of`] then returns them as planes. [`can_stop`] must
@@ -241,11 +240,8 @@ pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
 fn bytes_of<'a>(chunk: &Chunk<'a>, stream: &ChunkStream) -> Result<&'a [u8]> {
     let bytes = chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
     bytes.ok_or_else(|| {
-        Error::format(
-            "blosc2 stream",
-            "a stream that ends inside the chunk",
-            format!("a length of {} bytes", stream.bytes),
-        )
-        .at(stream.offset as u64)
+        let text =
+            format!("the blosc2 chunk is truncated: a stream of {} bytes extends past the chunk's end", stream.bytes);
+        Error::malformed(text).at(stream.offset as u64)
     })
 }

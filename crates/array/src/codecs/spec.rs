@@ -55,21 +55,23 @@ impl Levels {
 
     /// Fails unless `level` is one of the levels of the coder `name`.
     pub(crate) fn check(&self, name: &str, level: Option<i32>) -> Result<()> {
-        let (fits, expected) = match self {
-            Self::One => (level.is_none(), "none".to_owned()),
-            Self::Range { all, .. } => {
-                (level.is_some_and(|l| all.contains(&l)), format!("{} to {}", all.start(), all.end()))
-            }
-            Self::List { all, noun, .. } => {
-                (level.is_some_and(|l| all.contains(&l)), format!("one of {noun} ({all:?})"))
-            }
+        let fits = match self {
+            Self::One => level.is_none(),
+            Self::Range { all, .. } => level.is_some_and(|l| all.contains(&l)),
+            Self::List { all, .. } => level.is_some_and(|l| all.contains(&l)),
         };
         if fits {
             return Ok(());
         }
-        Err(Error::usage(format!(
-            "compression level of {name}: expected {expected}, found {}",
-            level.map_or("none".into(), |l| l.to_string())
-        )))
+        let given = level.map_or("none".into(), |l| l.to_string());
+        Err(Error::usage(match self {
+            Self::One => format!("{name} takes no compression level, but level {given} was given"),
+            Self::Range { all, .. } => {
+                format!("the compression level of {name} must be from {} to {}, not {given}", all.start(), all.end())
+            }
+            Self::List { all, noun, .. } => {
+                format!("the compression level of {name} must be one of {noun} ({all:?}), not {given}")
+            }
+        }))
     }
 }

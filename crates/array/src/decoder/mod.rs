@@ -142,7 +142,10 @@ impl ArrayDecoder {
         let bands = to_usize(descriptor.bands()).max(1);
         check_tables(descriptor, bands)?;
         if descriptor.band_difference && width > 2 {
-            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
+            return Err(Error::malformed(format!(
+                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
+                descriptor.stored
+            )));
         }
         let arrangement = stored_as(descriptor, bands, elements, target);
         let decoder = decoders.of(codec)?;

@@ -89,7 +89,10 @@ impl ArrayDecoder {
         check_tables(descriptor, plan.bands())?;
         let width = descriptor.stored.size();
         if descriptor.band_difference && width > 2 {
-            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
+            return Err(Error::malformed(format!(
+                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
+                descriptor.stored
+            )));
         }
         if plan.is_output(descriptor, region) && target.clone().given(plan.layout()).is_nothing() {
             source.read(plan.runs(width), out)?;

@@ -45,7 +45,7 @@ impl ArrayDecoder {
     ) -> Result<u64> {
         if regions.len() != outs.len() {
             return Err(Error::usage(format!(
-                "each of the {} regions needs an output buffer, but the number of buffers is {}",
+                "each region needs an output buffer, but there are {} regions and {} buffers",
                 regions.len(),
                 outs.len()
             )));
@@ -56,7 +56,10 @@ impl ArrayDecoder {
         let mut source = PayloadReader::new(array, limits, decoders, source)?;
         let width = descriptor.stored.size();
         if descriptor.band_difference && width > 2 {
-            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
+            return Err(Error::malformed(format!(
+                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
+                descriptor.stored
+            )));
         }
         let Several { runs, stored } = several;
         runs.clear();

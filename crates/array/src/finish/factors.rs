@@ -86,7 +86,7 @@ impl Factors {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
             pair.ok_or_else(|| {
-                Error::usage(format!("mean and std have only {} numbers, so there is none for band {band}", self.bands))
+                Error::usage(format!("mean and std cover only the first {} bands, not band {band}", self.bands))
             })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
@@ -118,9 +118,7 @@ impl Factors {
             true => Ok(()),
             false => {
                 let found = self.bands;
-                Err(Error::usage(format!(
-                    "mean and std must have 1 number or {bands} numbers (one per band), but have {found}"
-                )))
+                Err(Error::usage(format!("expected one mean and std, or one per band ({bands}), found {found}")))
             }
         }
     }

@@ -72,7 +72,7 @@ impl As {
             Self::F32 => Dtype::F32.into(),
         };
         match decoded {
-            Dtype::Bool if to != Dtype::Bool => Err(Error::usage(format!("a bool array cannot become {to}"))),
+            Dtype::Bool if to != Dtype::Bool => Err(Error::usage(format!("a bool array cannot be converted to {to}"))),
             _ => Ok(to),
         }
     }
@@ -260,6 +260,11 @@ impl Finish {
         }
         taker.finish()
     }
+}
+
+/// Error for a fill value that the element type cannot represent. Options with such a value are refused earlier.
+fn unfit_fill(element: ElementType, outside: f64) -> Error {
+    Error::internal(format!("the value {outside} for places outside the array does not fit in {element}"), "", "")
 }
 
 fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result<()> {

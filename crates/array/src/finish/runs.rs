@@ -23,7 +23,7 @@ pub fn change_runs(element: ElementType, bytes: &mut [u8], mut change: impl FnMu
     let size = element.size();
     if super::As::float(element).is_none() {
         return Err(Error::usage(format!(
-            "only arrays of float16, bfloat16 or float32 can be augmented, found {element}"
+            "only arrays of float16, bfloat16 or float32 can be augmented, not arrays of {element}"
         )));
     }
     let mut singles = [0.0; RUN];

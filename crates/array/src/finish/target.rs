@@ -57,7 +57,9 @@ impl Target {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         if finish.volume.is_some() {
-            return Err(Error::usage("a three-dimensional affine map can be applied only to boxes cut from volumes"));
+            return Err(Error::usage(
+                "three-dimensional operations such as `random_affine_3d` apply only to patches of volumes",
+            ));
         }
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
         // If an axis does not fit in the address space, the array has no elements.

@@ -343,8 +343,13 @@ fn impossible_conversions_are_refused() {
     let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
     let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };
     assert!(apply(&normalise(As::Decoded), Dtype::F64, [1, 1, 3]).contains("float16, bfloat16 or float32"));
-    assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4 numbers (one per band), but have 3"));
-    assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("there is none for band 3"));
+    assert!(
+        apply(&normalise(As::F16), Dtype::F64, [1, 1, 4])
+            .contains("expected one mean and std, or one per band (4), found 3")
+    );
+    assert!(
+        factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("only the first 3 bands, not band 3")
+    );
     assert_eq!(factors.of_bands([2, 0].into_iter()).unwrap().apply(1, 4.0), 4.0);
     for (mean, std) in [(&[][..], &[1.0][..]), (&[1.0, 2.0], &[1.0, 2.0, 3.0]), (&[1.0], &[])] {
         assert!(

@@ -44,7 +44,9 @@ impl Finish {
         out: &mut [u8],
     ) -> Result<()> {
         let VolumeShape { sides, channels } = *shape;
-        let Some(warp) = &self.volume else { return Err(Error::usage("a box has no affine map across its planes")) };
+        let Some(warp) = &self.volume else {
+            return Err(Error::usage("`Finish::volume` must be set to transform a volume"));
+        };
         let [_, rows, columns] = part.size;
         let element = self.check(decoded, [rows, columns, channels])?;
         warp.check(shape, part)?;
@@ -229,8 +231,7 @@ impl Made<'_> {
     }
 
     fn put_nearest(&self, decoded: Dtype, held: &[u8], outside: f64, out: &mut [u8]) -> Result<()> {
-        let outside = element_bytes(self.element, outside)
-            .ok_or_else(|| Error::internal("value outside a volume", self.element, outside))?;
+        let outside = element_bytes(self.element, outside).ok_or_else(|| super::unfit_fill(self.element, outside))?;
         let values = self.converted(self.finish.to, decoded, held)?;
         let mut taken = Vec::new();
         self.places(|place| taken.push(self.warp.nearest(place, self.reach)));

@@ -202,7 +202,7 @@ fn what_does_not_fit_is_refused() {
         }
     };
     let still = || mean(VolumeWarp::STILL, Vec::new());
-    refused(None, PART, "no affine map");
+    refused(None, PART, "`Finish::volume` must be set");
     refused(Some(still()), Voxels { origin: [5, 0, 0], size: PART.size }, "is not within");
     refused(Some(VolumeWarp { within: Voxels { origin: [1; 3], ..WITHIN }, ..still() }), PART, "is not within");
     refused(Some(mean(MAP, vec![Some([1, 1, 1])])), PART, "low resolution");
@@ -213,5 +213,5 @@ fn what_does_not_fit_is_refused() {
     refused(Some(still()), Voxels { origin: [0; 3], size: [1; 3] }, "output buffer");
     let array = Finish { volume: Some(still()), ..Finish::NOTHING };
     let error = array.apply(Dtype::F32, [1, 1, 1], Layout::AsShape, &[0; 4], &mut [0; 4]).unwrap_err();
-    assert!(error.to_string().contains("only to boxes cut from volumes"), "{error}");
+    assert!(error.to_string().contains("only to patches of volumes"), "{error}");
 }

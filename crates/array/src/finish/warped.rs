@@ -5,7 +5,7 @@ use super::target::Target;
 use crate::warp::{Resampling, Tap, Warp, around, nearest};
 use shardpack_base::parts::{check_length, grow, part, part_mut};
 use shardpack_base::vectorised;
-use shardpack_format::{Error, Layout, Result};
+use shardpack_format::{Layout, Result};
 
 /// All converted elements of an array, in the order in which they arrived.
 pub(super) struct Held<'a> {
@@ -55,7 +55,7 @@ pub(super) fn warped(
             match warp.sampling {
                 Resampling::Nearest { outside } => {
                     let outside = super::element_bytes(target.element, outside)
-                        .ok_or_else(|| Error::internal("value outside an array", target.element, outside))?;
+                        .ok_or_else(|| super::unfit_fill(target.element, outside))?;
                     let from = part(held.elements, plane * unit..(plane + rows * columns) * unit, "plane")?;
                     for ([tap, ..], to) in taps.iter().zip(line.chunks_exact_mut(unit.max(1))) {
                         match tap.pixel {

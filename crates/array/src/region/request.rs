@@ -159,7 +159,7 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
         [height, width] => Ok([height, width, 1]),
         [height, width, channels] => Ok([height, width, channels]),
         _ => Err(Error::usage(format!(
-            "a region needs the shape [height, width] or [height, width, channels], but this array has {:?}",
+            "regions need an array of shape [height, width] or [height, width, channels], not {:?}",
             descriptor.shape
         ))),
     }

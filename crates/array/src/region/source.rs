@@ -54,8 +54,10 @@ impl<'p, 's> PayloadReader<'p, 's> {
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
         let (container, decoder) = (container(codec)?, decoders.of(codec)?);
         if !container.fits(stored_bytes, payload.len()) {
-            let found = format!("{} bytes", payload.len());
-            return Err(Error::format("payload", format!("a length that fits {stored_bytes} stored bytes"), found));
+            let payload = payload.len();
+            return Err(Error::malformed(format!(
+                "the payload is damaged: {payload} bytes cannot decode to {stored_bytes} bytes"
+            )));
         }
         if stored_bytes == 0 {
             end_of(payload, 0)?;

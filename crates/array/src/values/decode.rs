@@ -98,11 +98,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         }
         (Transform::Integer, from, to) => integers(from, to, stored, out)?,
         (_, from, to) => {
-            return Err(Error::format(
-                "array dtypes",
-                "a pair that the transform allows",
-                format!("stored type {from}, decoded type {to}"),
-            ));
+            return Err(Error::malformed(format!("the transform of the array cannot decode {from} to {to}")));
         }
     }
     if descriptor.codes != Codes::default() {
@@ -120,7 +116,7 @@ fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
 
 fn check_booleans(stored: &[u8]) -> Result<()> {
     if stored.iter().fold(false, |any, b| any | (*b > 1)) {
-        return Err(Error::format("boolean", "0 or 1", "another byte"));
+        return Err(Error::malformed("the array is damaged: a boolean is neither 0 nor 1"));
     }
     Ok(())
 }

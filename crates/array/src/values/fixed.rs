@@ -76,8 +76,9 @@ pub(super) fn store<T: Float>(
                 };
                 let code = code.and_then(|c| u16::try_from(c).ok());
                 // A value that is out of range here must have changed since the first pass.
-                *step =
-                    code.ok_or_else(|| EncodeError::Source("the array's values changed while they were read".into()))?;
+                *step = code.ok_or_else(|| {
+                    EncodeError::Source("the array's values changed while they were being read".into())
+                })?;
                 *decoded = special;
             }
         }

@@ -110,7 +110,7 @@ fn data_over_a_limit_passes_without_limits() {
     // The descriptor declares an array of 4 GiB, but the field declares 0 decoded bytes. The error must report this
     // contradiction, not the size limit.
     assert!(matches!(error, Error::Format { .. }), "{error}");
-    assert!(error.to_string().contains("decoded bytes of field"), "{error}");
+    assert!(error.to_string().contains("decoded size of field"), "{error}");
 }
 
 #[test]

@@ -61,7 +61,9 @@ pub(super) type KeptStream = [u8; 16];
 /// `Usage` if the payload is plain zstd, because the host decodes parts of it. The appended bytes are then meaningless.
 pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>) -> Result<()> {
     let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    let number = |n: usize| u32::try_from(n).map_err(|_| Error::limit("chunk", "u32", u32::MAX.into(), n as u64));
+    let number = |n: usize| {
+        u32::try_from(n).map_err(|_| Error::limit("size of a chunk", "device maximum", u32::MAX.into(), n as u64))
+    };
     for n in [at, payload.len() as u64] {
         words(&halves(n));
     }
@@ -72,7 +74,7 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
         }
         Units::Zstd(_) => {
             return Err(Error::usage(
-                "arrays in plain zstd cannot stay on a device, because only the host can decode parts of them",
+                "arrays with codec `zstd` cannot be kept on the device: only the host can decode parts of them",
             ));
         }
         Units::Blosc2(chunks) => chunks,

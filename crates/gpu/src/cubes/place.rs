@@ -47,7 +47,7 @@ impl<'a> SlotMemory<'a> {
                 self.at += bytes as u64;
                 Ok((at, taken))
             }
-            None => Err(Error::limit("compressed bytes in a slot", "slot size", held as u64, bytes as u64)),
+            None => Err(Error::limit("size of a compressed array", "staging memory", held as u64, bytes as u64)),
         }
     }
 
@@ -319,7 +319,10 @@ impl<'a> Placer<'a, '_> {
     }
 
     fn stream(&mut self, source: StreamSource, bytes: usize, out_bytes: usize, to: u64) -> Result<()> {
-        let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("coded stream", "below 2^32 bytes", n));
+        let size = |n: usize| {
+            u32::try_from(n)
+                .map_err(|_| Error::malformed(format!("a coded stream must be smaller than 4 GiB, but has {n} bytes")))
+        };
         let (bytes, out_bytes) = (size(bytes)?, size(out_bytes)?);
         self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: 0, number: self.number - 1 });
         Ok(())

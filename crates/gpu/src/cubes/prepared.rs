@@ -92,7 +92,10 @@ impl<'a> PreparedArray<'a> {
     ) -> Result<Self> {
         let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
-            return Err(Error::usage(format!("the kept tables belong to a different payload of {} bytes", kept.bytes)));
+            return Err(Error::usage(format!(
+                "the kept tables of the array are for a payload of {} bytes, not for this one",
+                kept.bytes
+            )));
         }
         // The array was parsed under the same limits, but perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
@@ -133,7 +136,7 @@ impl<'a> PreparedArray<'a> {
         let stored = descriptor.stored_bytes()?;
         let (Ok(stored_bytes), Ok(width)) = (usize::try_from(stored), usize::try_from(descriptor.stored.bytes()))
         else {
-            return Err(Error::limit("stored array", "bytes of an address", usize::MAX as u64, stored));
+            return Err(Error::limit("stored array", "usize::MAX", usize::MAX as u64, stored));
         };
         let voxels = if let Some(Part::Voxels(voxels)) = part { Some(voxels) } else { None };
         let volume = VolumeRow::of(finish, descriptor, voxels)?;
@@ -422,7 +425,7 @@ pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], 
 }
 
 fn number(what: &'static str, n: u64) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::limit(what, "u32 on the device", u32::MAX.into(), n))
+    u32::try_from(n).map_err(|_| Error::limit(what, "device maximum", u32::MAX.into(), n))
 }
 
 fn code(element: ElementType) -> u32 {
@@ -464,11 +467,7 @@ fn check_types(descriptor: &ArrayDescriptor) -> Result<()> {
     };
     match fits {
         true => Ok(()),
-        false => Err(Error::format(
-            "array dtypes",
-            "stored and decoded dtypes that the transform allows",
-            format!("{from} and {to}"),
-        )),
+        false => Err(Error::malformed(format!("the transform of the array cannot decode {from} to {to}"))),
     }
 }
 

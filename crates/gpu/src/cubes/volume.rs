@@ -26,7 +26,9 @@ impl<'a> VolumeRow<'a> {
     pub(super) fn of(finish: &'a Finish, descriptor: &ArrayDescriptor, part: Option<&Voxels>) -> Result<Option<Self>> {
         let Some(warp) = &finish.volume else { return Ok(None) };
         let Some(&part) = part else {
-            return Err(Error::usage("a three-dimensional affine map can be applied only to boxes cut from volumes"));
+            return Err(Error::usage(
+                "three-dimensional operations such as `random_affine_3d` apply only to patches of volumes",
+            ));
         };
         let (sides, _) = part.sides_of(descriptor)?;
         warp.within.sides_of(descriptor)?;
@@ -44,7 +46,7 @@ impl<'a> VolumeRow<'a> {
     /// `Limit` if a side is too long for the device.
     pub(super) fn put_table(&self, out: &mut Vec<u8>) -> Result<()> {
         let number = |n: u64| {
-            u32::try_from(n).map_err(|_| Error::limit("side of a volume", "u32 on the device", u32::MAX.into(), n))
+            u32::try_from(n).map_err(|_| Error::limit("side of a volume", "device maximum", u32::MAX.into(), n))
         };
         let (VolumeWarp { map, within, low, .. }, part) = (self.warp, self.part);
         put_all(map.map(f64::to_bits), &[], out);

@@ -32,12 +32,14 @@ pub(crate) fn assemble(
     tables: &mut Vec<u8>,
 ) -> Result<CubeWork> {
     let count = |n: usize| {
-        u32::try_from(n).map_err(|_| Error::limit("number of streams in a batch", "u32", u32::MAX.into(), n as u64))
+        u32::try_from(n).map_err(|_| {
+            Error::limit("number of table entries in a batch", "device maximum", u32::MAX.into(), n as u64)
+        })
     };
     if entries.len() > MOST_CUBES {
         return Err(Error::limit(
-            "number of cubes in a batch",
-            "blocks per grid",
+            "number of arrays in a batch",
+            "device maximum",
             MOST_CUBES as u64,
             entries.len() as u64,
         ));
@@ -86,7 +88,8 @@ pub(crate) fn assemble(
     rows.iter().for_each(|row| row.put(tables));
     let most = |of: fn(&CubeRow) -> u64| {
         let most = rows.iter().map(of).max().unwrap_or(0);
-        u32::try_from(most).map_err(|_| Error::limit("number of pixels in a cube", "2^31 warps", u32::MAX.into(), most))
+        u32::try_from(most)
+            .map_err(|_| Error::limit("number of pixels in an array", "device maximum", u32::MAX.into(), most))
     };
     Ok(CubeWork {
         slot_bytes: scratch + MARGIN,

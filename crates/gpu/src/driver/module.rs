@@ -43,7 +43,11 @@ impl Module {
     }
 
     pub(super) fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, GpuError> {
-        let missing = || GpuError::of("kernel in a module")(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
+        let missing = || GpuError::Driver {
+            call: "launching a GPU kernel",
+            name: "not found".into(),
+            text: format!("the loaded module has no kernel `{name}`"),
+        };
         self.kernels.get(name).copied().ok_or_else(missing)
     }
 }

@@ -38,13 +38,13 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Header => "no JPEG header",
-            Self::Process => "not baseline, or not in one scan",
+            Self::Process => "not a baseline JPEG with a single scan",
             Self::Colours => "neither gray nor YCbCr",
             Self::Sampling => "unusual subsampling",
             Self::Tables => "coding tables missing or invalid",
             Self::Markers => "restart markers missing or invalid",
             Self::LongSegments => "too few restart markers, and no segment index",
-            Self::Index => "wrong segment index",
+            Self::Index => "invalid segment index",
             Self::Shrinks => "shrinks too much",
             Self::Limit => "larger than the limits allow",
             Self::View(why) => return write!(f, "invalid view: {why}"),

@@ -33,7 +33,7 @@ impl Completions {
         let (sender, receiver) = channel();
         let thread = thread::Builder::new().name("shardpack-cuda".to_owned()).spawn(move || run(&receiver));
         let thread = thread.map_err(|error| GpuError::Driver {
-            call: "thread that waits for the device",
+            call: "cannot start the thread that waits for the device",
             name: error.kind().to_string(),
             text: error.to_string(),
         })?;

@@ -294,7 +294,7 @@ impl StageSlot for CudaSlot {
         let completions = self.completions.clone();
         if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
             ticket.done(Err(StageFailure::Device(Note::new(
-                "decoding on the device has stopped, because its thread has ended",
+                "the thread that waits for the device has ended unexpectedly; create a new loader",
             ))));
         }
     }

@@ -143,7 +143,7 @@ impl<M: Block> Staging<M> {
         }
         match *value {
             RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits, clip } => {
-                let dtype = pictures::Dtype::of(dtype).ok_or("device does not write this dtype")?;
+                let dtype = pictures::Dtype::of(dtype).ok_or("device does not support this output dtype")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling, planes_between: 0 };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let first = crops.map(|crops| (crops.first_field, spot.row));
@@ -225,7 +225,7 @@ impl<M: Block> Staging<M> {
             return Err("frames of a clip differ in size".into());
         }
         if out_bytes != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
-            return Err("value and its row in the batch differ in size".into());
+            return Err("value has another size than its row in the batch".into());
         }
         let step = first.frame_step();
         let (bytes, table_bytes) = needs
@@ -325,8 +325,9 @@ impl<M: Block> Staging<M> {
     /// Stores a row that the host decoded.
     pub(super) fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         if !self.has(spot) || bytes.len() != spot.bytes.len() {
-            let found = format!("{} bytes for {:?}", bytes.len(), spot.bytes);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("row outside the batch: {found}")));
+            let (size, start, end) = (bytes.len(), spot.bytes.start, spot.bytes.end);
+            let text = format!("a row of {size} bytes cannot be stored at bytes {start} to {end} of the batch");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let kept = HostBytes::copy(&self.shared(), bytes);
         self.rows().set(spot, PreparedRow::Host(kept));

@@ -49,7 +49,7 @@ impl<'a> StoredArray<'a> {
             }
             // Places are relative to the start of the loan, so the loan must contain exactly the bytes of the value.
             ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                return Err("value is outside its part of the staging memory".into());
+                return Err("value is not in the staging memory reserved for it".into());
             }
             ValueBytes::There(loan) => Some(loan.at()),
             ValueBytes::Here => None,
@@ -62,7 +62,7 @@ impl<'a> StoredArray<'a> {
 pub(super) fn check_fits(needs: &PreparedArray<'_>, spot: &Spot) -> Result<(), Refusal> {
     match needs.out_bytes() == spot.bytes.len() as u64 {
         true => Ok(()),
-        false => Err("value and its row in the batch differ in size".into()),
+        false => Err("value has another size than its row in the batch".into()),
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn check_fits(needs: &PreparedArray<'_>, spot: &Spot) -> Result<(), R
 pub(super) fn refusal(error: Error) -> Refusal {
     match error {
         Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),
-        Error::Usage { .. } => "region or conversion does not fit the array".into(),
-        _ => "array is damaged, or the device does not decode its codec".into(),
+        Error::Usage { .. } => "requested region or conversion is not possible for this array".into(),
+        _ => "array is damaged, or the device does not support its codec".into(),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn decode(how: Fax, packed: &[u8], width: usize, out: &mut [u8]) -> R
             Fax::Group4 => true,
         };
         let read = if refers { changes(&mut bits, &above, width, &mut row) } else { runs(&mut bits, width, &mut row) };
-        read.ok_or_else(|| format!("an invalid CCITT code in row {number}"))?;
+        read.ok_or_else(|| format!("row {number} has an invalid CCITT code"))?;
         to.fill(0);
         paint(&row, width, to);
         std::mem::swap(&mut above, &mut row);

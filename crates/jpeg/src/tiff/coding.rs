@@ -130,7 +130,7 @@ fn lzw(decoder: &mut Decoder, packed: &mut &[u8], mut to: &mut [u8], mut left: u
         match step.status {
             Ok(LzwStatus::Ok) if step.consumed_in + step.consumed_out > 0 => {}
             Ok(LzwStatus::Done) if left == 0 => {}
-            Ok(_) => return Err(format!("a stream that ends {left} bytes early")),
+            Ok(_) => return Err(format!("its stream ends {left} bytes early")),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -172,7 +172,7 @@ fn pack_bits<'a>(
 
 /// Returns the next run. `left` bytes of the strip or tile remain to be decoded.
 fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, String> {
-    let early = || format!("a stream that ends {left} bytes early");
+    let early = || format!("its stream ends {left} bytes early");
     loop {
         let (&control, rest) = packed.split_first().ok_or_else(early)?;
         *packed = rest;

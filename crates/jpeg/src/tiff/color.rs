@@ -29,22 +29,22 @@ impl Ink {
         };
         let photometric = directory.integer_or(262, usual)?;
         let refused = |found: String| {
-            let expected = "gray, RGB, a palette, CMYK or YCbCr";
-            Err(Error::format("TIFF colours", expected, found))
+            let supported = "gray, RGB, palette, CMYK or YCbCr";
+            Err(Error::malformed(format!("TIFFs with {found} are not supported: the colours must be {supported}")))
         };
         let needed = match photometric {
             0 | 1 | 3 => 1,
             2 | 6 => 3,
             5 => 4,
-            8 => return refused("CIELab".to_owned()),
-            9 => return refused("ICCLab".to_owned()),
-            10 => return refused("ITULab".to_owned()),
-            32803 => return refused("a camera sensor's mosaic".to_owned()),
-            32844 | 32845 => return refused("LogL or LogLuv".to_owned()),
+            8 => return refused("CIELab colours".to_owned()),
+            9 => return refused("ICCLab colours".to_owned()),
+            10 => return refused("ITULab colours".to_owned()),
+            32803 => return refused("raw data of a camera sensor".to_owned()),
+            32844 | 32845 => return refused("LogL or LogLuv colours".to_owned()),
             other => return refused(format!("photometric interpretation {other}")),
         };
         if bands < needed {
-            return Err(Error::format("TIFF bands", format!("at least {needed}"), bands));
+            return Err(Error::format("number of TIFF bands", format!("at least {needed}"), bands));
         }
         Ok(match photometric {
             0 => Self::Gray { is_inverted: true },
@@ -108,11 +108,14 @@ impl Depth {
 
 /// Reads the colours of a palette. Its tag lists all reds, then all greens, then all blues.
 fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]>> {
-    let bad = |found: String| Error::format("TIFF palette", "three levels for each value", found);
-    let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
+    let levels = directory.values(320)?.ok_or_else(|| Error::malformed("the TIFF has no palette for its colours"))?;
     let count = usize::from(Depth(bits).most()) + 1;
     if levels.len() < 3 * count {
-        return Err(bad(format!("{} levels for {count} values", levels.len())));
+        return Err(Error::malformed(format!(
+            "the palette of the TIFF is too short: {count} colours need {} numbers, but it has {}",
+            3 * count,
+            levels.len()
+        )));
     }
     // A few old writers store 8-bit levels instead of 16-bit levels.
     let is_narrow = (0..3 * count).all(|at| levels.integer(at).is_some_and(|level| level < 256));
@@ -154,7 +157,7 @@ impl YCbCr {
         });
         let (Some(across), Some(down)) = (across, down) else {
             let [across, down] = subsampling;
-            return Err(Error::format("TIFF chroma subsampling", "1, 2 or 4", format!("{across} x {down}")));
+            return Err(Error::format("TIFF chroma subsampling", "1, 2 or 4", format!("{across} × {down}")));
         };
         let luma = floats(directory, 529, [0.299, 0.587, 0.114])?;
         let reference = floats(directory, 532, [0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?;

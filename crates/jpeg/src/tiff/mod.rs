@@ -82,24 +82,27 @@ impl<'a> Tiff<'a> {
         let (width, height) = (side(256, "TIFF width")?, side(257, "TIFF height")?);
         let found = directory.integer_or(277, 1)?;
         let bands = usize::try_from(found).ok().filter(|bands| (1..=MAX_BANDS).contains(bands));
-        let bands = bands.ok_or_else(|| Error::format("TIFF bands", format!("1 to {MAX_BANDS}"), found))?;
+        let bands = bands.ok_or_else(|| Error::format("number of TIFF bands", format!("1 to {MAX_BANDS}"), found))?;
         let same = |tag, default: u64, what: &str| match directory.values(tag)? {
             None => Ok(default),
-            Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "one value for all bands", "several")),
+            Some(values) => values
+                .same(bands)
+                .ok_or_else(|| Error::malformed(format!("TIFFs whose bands differ in {what} are not supported"))),
         };
-        let (bits, format) = (same(258, 1, "bits per TIFF sample")?, same(339, 1, "format of TIFF samples")?);
+        let (bits, format) = (same(258, 1, "bit depth")?, same(339, 1, "sample format")?);
         let bits = match (bits, format, bands) {
             (8 | 16, 1, _) | (1 | 2 | 4, 1, 1) => u32::try_from(bits).unwrap_or(0),
             _ => {
                 let name = match format {
-                    1 => "unsigned",
-                    2 => "signed",
-                    3 => "float",
-                    _ => "untyped or complex",
+                    1 => "unsigned integers",
+                    2 => "signed integers",
+                    3 => "floats",
+                    _ => "untyped or complex values",
                 };
-                let expected = "unsigned integers of 8 or 16 bits, or one band of 1, 2 or 4 bits";
-                let found = format!("{name} samples of {bits} bits (bands: {bands})");
-                return Err(Error::format("TIFF samples", expected, found));
+                return Err(Error::malformed(format!(
+                    "TIFFs with {bits}-bit {name} are not supported: pictures must have unsigned integers of 8 or 16 \
+                     bits, or of 1, 2 or 4 bits if there is only one band"
+                )));
             }
         };
         let compression = Compression::of(directory.integer_or(259, 1)?, directory.integer_or(292, 0)?)?;
@@ -110,14 +113,14 @@ impl<'a> Tiff<'a> {
         let rows = u32::try_from(directory.integer_or(278, height.into())?).unwrap_or(height).min(height);
         let chunk = match is_tiled {
             true => (side(322, "TIFF tile width")?, side(323, "TIFF tile height")?),
-            false if rows == 0 => return Err(Error::format("rows per TIFF strip", "at least one", 0)),
+            false if rows == 0 => return Err(Error::format("rows per TIFF strip", "at least 1", 0)),
             false => (width, rows),
         };
         // A few writers use the tags of strips for tiles.
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
-        let none = || Error::format("TIFF strips or tiles", "a list of their offsets", "none");
+        let none = || Error::malformed("the TIFF has no list of the offsets of its strips or tiles");
         // The picture has alpha only if its first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
@@ -173,15 +176,17 @@ impl<'a> Tiff<'a> {
         let all = chunk.saturating_mul(places as u64);
         let most = stored(self.width.into(), self.height.into()).saturating_mul(UNPACKED_TIMES).max(MAX_SMALL);
         if all > most {
-            return Err(Error::format(
-                "unpacked size of all TIFF strips or tiles",
-                format!("at most {most} bytes"),
-                all,
-            ));
+            return Err(Error::malformed(format!(
+                "the strips or tiles of the TIFF would unpack to {all} bytes, more than the {most} bytes allowed for a \
+                 picture of this size"
+            )));
         }
         let chunks = places.saturating_mul(if self.is_planar { self.bands } else { 1 });
         if self.offsets.len() < chunks {
-            return Err(Error::format("number of offsets of TIFF strips or tiles", chunks, self.offsets.len()));
+            return Err(Error::malformed(format!(
+                "the TIFF lists {} strips or tiles, but needs {chunks} for its size",
+                self.offsets.len()
+            )));
         }
         // Count the tables once per JPEG, because they are read again for each JPEG.
         let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
@@ -191,35 +196,32 @@ impl<'a> Tiff<'a> {
         let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
         // Uncompressed data never uses more bytes than the picture has (see `read`).
         if packed > most && self.compression != Compression::None {
-            return Err(Error::format(
-                "compressed size of all TIFF strips or tiles",
-                format!("at most {most} bytes"),
-                packed,
-            ));
+            return Err(Error::malformed(format!(
+                "the compressed strips or tiles of the TIFF add up to {packed} bytes, more than {PACKED_TIMES} times \
+                 the size of the file"
+            )));
         }
         if let Ink::YCbCr(YCbCr { subsampling, .. }) = self.ink
             && self.compression != Compression::Jpeg
             && (subsampling != [1, 1] && (self.is_planar || self.predictor != Predictor::None || self.bands != 3)
                 || self.bits != 8)
         {
-            let bands = if self.is_planar { "separate" } else { "interleaved" };
-            let predictor = if self.predictor == Predictor::None { "no predictor" } else { "a predictor" };
-            let found = format!("{}-bit samples, {} {bands} bands and {predictor}", self.bits, self.bands);
-            return Err(Error::format(
-                "TIFF with YCbCr colours",
-                "8-bit samples, 3 interleaved bands and no predictor",
-                found,
-            ));
+            let problem = match (self.bits, self.is_planar, self.bands) {
+                (8, true, _) => "subsampled colours in separate bands".to_owned(),
+                (8, false, 3) => "subsampled colours and a predictor".to_owned(),
+                (8, false, bands) => format!("subsampled colours in {bands} bands"),
+                (bits, ..) => format!("{bits}-bit samples"),
+            };
+            return Err(Error::malformed(format!("YCbCr TIFFs with {problem} are not supported")));
         }
         if self.compression == Compression::Jpeg && self.bits != 8 {
             return Err(Error::format("JPEG in a TIFF", "8-bit samples", format!("{}-bit samples", self.bits)));
         }
         if matches!(self.compression, Compression::Fax(_)) && (self.bits, self.bands) != (1, 1) {
-            return Err(Error::format(
-                "CCITT in a TIFF",
-                "one band of one bit",
-                format!("bands: {}, bits per band: {}", self.bands, self.bits),
-            ));
+            let found = if self.bits == 1 { format!("{} bands", self.bands) } else { format!("{} bits", self.bits) };
+            return Err(Error::malformed(format!(
+                "a TIFF with CCITT compression must have one band of 1 bit per pixel, but this one has {found}"
+            )));
         }
         Ok(())
     }
@@ -333,11 +335,10 @@ impl<'a> Tiff<'a> {
         let columns = self.chunk[0];
         let offset = self.offsets.integer(number).unwrap_or(0);
         let count = self.counts.as_ref().and_then(|counts| counts.integer(number));
-        let bad = |expected: String, found: String| {
-            Error::format(format!("TIFF strip or tile {number}"), expected, found).at(offset)
-        };
         if offset == 0 || count == Some(0) {
-            return Err(bad("data".to_owned(), "none (a sparse file)".to_owned()));
+            return Err(Error::malformed(format!(
+                "TIFF strip or tile {number} has no data: sparse files are not supported"
+            )));
         }
         let packed = self.packed(number);
         if self.compression == Compression::Jpeg {
@@ -367,11 +368,8 @@ impl<'a> Tiff<'a> {
         };
         chunk.bytes.clear();
         chunk.bytes.resize(length, 0);
-        let expected = || match self.compression {
-            Compression::Coded(coding) => format!("{length} bytes when decompressed with {coding:?}"),
-            other => format!("{length} bytes when decompressed with {other:?}"),
-        };
-        unpack(self.compression, packed, columns, &mut chunk.bytes).map_err(|found| bad(expected(), found))?;
+        unpack(self.compression, packed, columns, &mut chunk.bytes)
+            .map_err(|error| Error::malformed(format!("TIFF strip or tile {number} is damaged: {error}")).at(offset))?;
         if self.predictor != Predictor::None {
             for row in chunk.bytes.chunks_exact_mut(chunk.row_bytes.max(1)) {
                 self.predictor.undo(row, self.together(), self.bits, self.big_endian);
@@ -391,8 +389,6 @@ impl<'a> Tiff<'a> {
         chunk: &mut Chunk,
         jpeg: &mut Vec<u8>,
     ) -> Result<()> {
-        let bad =
-            |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
         // The TIFF tags determine the colour space. This Adobe segment passes it on to libjpeg.
@@ -404,17 +400,17 @@ impl<'a> Tiff<'a> {
         let tables = self.jpeg_tables.strip_prefix(b"\xFF\xD8").unwrap_or(&self.jpeg_tables);
         jpeg.extend(tables.strip_suffix(b"\xFF\xD9").unwrap_or(tables));
         let body = packed.strip_prefix(b"\xFF\xD8");
-        jpeg.extend(body.ok_or_else(|| bad("a JPEG".to_owned(), "none".to_owned()))?);
+        jpeg.extend(body.ok_or_else(|| Error::malformed(format!("TIFF strip or tile {number} is not a JPEG")))?);
         let decoder = Decompressor::new(Bounds::of(&self.limits), Warnings::Refuse);
         let picture = decoder.open(jpeg)?;
         let frame = picture.frame();
         let found = [frame.width as usize, frame.height as usize, picture.header().components().len()];
         let expected = [self.chunk[0], rows, self.together()];
         if found[0] != expected[0] || !(rows..=self.chunk[1]).contains(&found[1]) || found[2] != expected[2] {
-            return Err(bad(
-                format!("a JPEG with the width, height and number of bands {expected:?}"),
-                format!("{found:?}"),
-            ));
+            return Err(Error::malformed(format!(
+                "the JPEG in TIFF strip or tile {number} has the width, height and number of bands {found:?}, but must \
+                 have {expected:?}"
+            )));
         }
         let format = frame.color.format();
         chunk.bands = format.bytes();

@@ -51,14 +51,16 @@ impl Compression {
 pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u8]) -> Result<(), String> {
     match how {
         Compression::None => {
-            let packed = packed.get(..out.len()).ok_or_else(|| format!("{} bytes", packed.len()))?;
+            let packed = packed
+                .get(..out.len())
+                .ok_or_else(|| format!("it has {} bytes, but needs {}", packed.len(), out.len()))?;
             out.copy_from_slice(packed);
             Ok(())
         }
         Compression::Fax(how) => ccitt::decode(how, packed, width, out),
         Compression::Coded(coding) => Unpacker::new(coding, packed, out.len())?.fill(out),
         // JPEGs are decoded elsewhere, directly to pixels.
-        Compression::Jpeg => Err("JPEG".to_owned()),
+        Compression::Jpeg => Err("a JPEG cannot be decompressed to bytes".to_owned()),
     }
 }
 
@@ -75,8 +77,9 @@ impl Predictor {
             1 => Self::None,
             2 if matches!(bits, 8 | 16) => Self::Horizontal,
             other => {
-                let found = format!("{other} for {bits} bits");
-                return Err(Error::format("TIFF predictor", "1, or 2 for 8 or 16 bits", found));
+                return Err(Error::malformed(format!(
+                    "TIFF predictor {other} is not supported for {bits}-bit samples"
+                )));
             }
         })
     }

@@ -56,9 +56,10 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
     let PictureField { view, orientation, .. } = picture;
     let schema = lent.dataset.schema();
     let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
-        return Err(Error::usage(
-            "the views of a batch need the scalar fields `height` and `width`, which the dataset does not have",
-        ));
+        return Err(Error::usage(format!(
+            "cannot compute the views of field `{}`: the dataset has no scalar fields `height` and `width`",
+            field.escape_debug()
+        )));
     };
     let row = |(row, (&index, of_plan)): (usize, (&u64, &PlannedRow))| {
         let is_missing = |&(at, field): &(u32, u32)| to_usize(at) == row && to_usize(field) == number;
@@ -67,13 +68,13 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
         }
         let (number, record) = lent.dataset.locate(index)?;
         let shard = lent.dataset.shard(number)?;
-        let side = |column: &Col| {
+        let side = |column: &Col, name: &str| {
             let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
             side.ok_or_else(|| {
-                Error::usage("the height or width of a picture is missing from the index, or is not a valid size")
+                Error::usage(format!("the index has no valid `{name}` for the picture of sample {index}"))
             })
         };
-        let stored = [side(&height)?, side(&width)?];
+        let stored = [side(&height, "height")?, side(&width, "width")?];
         let turned = match orientation.filter(|column| column.is_in(&shard)) {
             Some(column) => column.length(&shard, record).unwrap_or(1),
             None => orientation_inside(&lent.dataset, index, of.source())?,

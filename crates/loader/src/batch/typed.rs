@@ -146,21 +146,21 @@ impl<'a> Tensor<'a> {
             let error = Error::usage(format!("the {} are in device memory", self.titled("rows")));
             return Err(error.with_hint("copy the values with `Tensor::to_host`"));
         }
-        try_cast_slice(bytes).map_err(|error| {
-            Error::usage(format!("the {} cannot be viewed as {}: {error}", self.titled("bytes"), T::TYPE))
-        })
+        try_cast_slice(bytes)
+            .map_err(|error| Error::usage(format!("cannot read the {} as {}: {error}", self.titled("values"), T::TYPE)))
     }
 
     fn shaped<T, D: Dimension>(&self, values: &'a [T], shape: &[u64]) -> Result<ArrayView<'a, T, D>> {
         let axes: Vec<usize> = shape.iter().map(|&axis| to_usize(axis)).collect();
-        let wrong = |found: String| {
+        let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| {
+            Error::usage(format!("the {} do not fill the shape {shape:?}: {error}", self.titled("values")))
+        })?;
+        view.into_dimensionality().map_err(|_| {
             Error::usage(format!(
-                "field `{}` cannot be viewed with {} axes: {found}",
+                "field `{}` has the shape {shape:?}, but an array with {} axes was requested",
                 self.name().escape_debug(),
                 D::NDIM.map_or_else(|| "any number of".into(), |n| n.to_string())
             ))
-        };
-        let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| wrong(error.to_string()))?;
-        view.into_dimensionality().map_err(|_| wrong(format!("its shape is {shape:?}")))
+        })
     }
 }

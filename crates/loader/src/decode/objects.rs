@@ -103,7 +103,7 @@ fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> 
         Follows::Nothing => return name_field(&plan.name, error),
     };
     match error {
-        usage @ FormatError::Usage { .. } => usage.within(format_args!("field `{}`, aligned as {said}", plan.name)),
+        usage @ FormatError::Usage { .. } => usage.within(format_args!("field `{}` ({said})", plan.name)),
         other => name_field(&plan.name, other),
     }
 }
@@ -122,6 +122,9 @@ fn decoded(
     if kind == FieldKind::Bytes {
         return Ok(Object::Bytes(bytes));
     }
-    let text = String::from_utf8(bytes).map_err(|e| FormatError::format("text", "UTF-8", e.utf8_error()))?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let found = format!("an invalid byte at position {}", e.utf8_error().valid_up_to());
+        FormatError::format("text", "UTF-8", found)
+    })?;
     Ok(if kind == FieldKind::Json { Object::Json(text) } else { Object::Text(text) })
 }

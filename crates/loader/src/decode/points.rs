@@ -37,9 +37,11 @@ pub(crate) fn moved(
         }
         Align::Keypoints { relative, swap, .. } => {
             if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
-                let expected =
-                    "[objects, points, 2 or 3], because points are swapped (`swap`) and the objects belong to boxes";
-                return Err(Error::usage(format!("the shape must be {expected}, but is {:?}", array.shape())));
+                let expected = "[objects, points, 2] or [objects, points, 3]";
+                return Err(Error::usage(format!(
+                    "keypoints with both `swap` and `rows` must have the shape {expected}, not {:?}",
+                    array.shape()
+                )));
             }
             let moved = keypoints(array.shape(), &numbers, *relative, swap, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
@@ -47,7 +49,7 @@ pub(crate) fn moved(
         Align::Polygons { relative, .. } => {
             // An array of two axes is a single polygon, whose rows are points instead of objects.
             if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
-                let expected = "[polygons, points, 2], with one polygon for each box";
+                let expected = "[polygons, points, 2] with one polygon for each box";
                 return Err(Error::usage(format!("the shape must be {expected}, but is {:?}", array.shape())));
             }
             let moved = polygons::of_array(array.shape(), &numbers, *relative, shape)?;
@@ -126,13 +128,13 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     let fitting: Vec<_> = others.filter(|other| all.iter().all(|given| fits(*other, given))).collect();
     let found = format!("{:?}", all.get(row).copied().unwrap_or_default());
     match *fitting {
-        [] => Error::format(format!("box {row}"), "sides of length at least 0", found),
+        [] => Error::malformed(format!("box {row} has a negative width or height: {found}")),
         [first, ref more @ ..] => {
             let named = |format: BoxFormat| [Setting::word("format", format.name())];
             let hint = more
                 .iter()
                 .fold(Hint::new("pass ").and(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
-            Error::usage(format!("box {row} has a side with a negative length: {found}"))
+            Error::usage(format!("box {row} has a negative width or height: {found}"))
                 .with_hint(hint.then(", which fits all boxes in this sample"))
         }
     }

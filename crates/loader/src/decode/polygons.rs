@@ -59,7 +59,7 @@ pub(crate) fn of_json(
     if let Some(problem) = walk.problem {
         return Err(problem);
     }
-    read.map_err(|error| Error::format("polygons", "valid JSON", format_args!("a parse error: {error}")))?;
+    read.map_err(|error| Error::format("polygons", "valid JSON", format_args!("invalid JSON ({error})")))?;
     if shape.is_stored {
         walk.unit.check(relative)?;
     }
@@ -147,7 +147,7 @@ impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
     }
 }
 
-const LISTS: &str = "lists of x, y, x, y, … or lists of such lists";
+const LISTS: &str = "[x, y, x, y, …] or nested lists of this form";
 
 impl<'de> Visitor<'de> for Items<'_, '_> {
     type Value = ();
@@ -179,10 +179,10 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
             }
         }
         if list.x.is_some() {
-            return Err(walk.refuse("pairs of x and y", "an odd number of values in a list"));
+            return Err(walk.refuse("pairs of x and y", "a list with an odd number of values"));
         }
         if list.has_points && list.has_lists {
-            return Err(walk.refuse(LISTS, "numbers and lists in one list"));
+            return Err(walk.refuse(LISTS, "a list that mixes numbers and lists"));
         }
         walk.out.push(']');
         Ok(())
@@ -373,7 +373,7 @@ mod tests {
             ("null", "found null"),
             ("{}", "found an object"),
             ("[[1,2,3]]", "an odd number of values"),
-            ("[[1,2,[3,4]]]", "numbers and lists in one list"),
+            ("[[1,2,[3,4]]]", "a list that mixes numbers and lists"),
             (r#"[["a"]]"#, "found a string"),
             ("[[true]]", "found a boolean"),
             ("[[1e300,5]]", "numbers in the range of float32"),

@@ -86,8 +86,10 @@ impl<'a> RowRecord<'a> {
         view: View,
         orientation: Option<Col>,
     ) -> Result<(&'v str, Rendering), FormatError> {
-        let media_type =
-            std::str::from_utf8(value.descriptor).map_err(|e| FormatError::format("picture media type", "UTF-8", e))?;
+        let media_type = std::str::from_utf8(value.descriptor).map_err(|e| {
+            let found = format!("an invalid byte at position {}", e.valid_up_to());
+            FormatError::format("picture media type", "UTF-8", found)
+        })?;
         let orientation = orientation_of(orientation, self.shard, self.at.record, value);
         let Recipe { layout, .. } = *self.recipe;
         Ok((media_type, Rendering { view, key: self.recipe.key(self.at), orientation, layout }))

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-const ON_HOST: &str = "the host decodes scenes with several patches";
+const ON_HOST: &str = "several patches per sample, and a field that the GPU cannot decode";
 
 impl RowDecoder {
     /// Decodes a scene, or only keeps its record if a stage decodes the patches.

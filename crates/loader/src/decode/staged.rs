@@ -90,7 +90,7 @@ impl RowDecoder {
                     set_row_size(of, dims, size);
                     let found: u64 = dims.iter().product();
                     if found != promised {
-                        let expected = format!("{promised} elements, as in the index");
+                        let expected = format!("{promised} elements (from the index)");
                         return Err(FormatError::format("size of the value", expected, found));
                     }
                 }
@@ -123,9 +123,9 @@ impl RowDecoder {
             let found = context.recipe.fields.plans.get(number).zip(odd.handle.spot(number));
             let Some((field, (slot, spot))) = found else {
                 return Err(Error::internal(
-                    "field that the device could not decode",
-                    "the number of a field that the device decodes",
-                    number,
+                    format!("the device could not decode field {number}, which it was not asked to decode"),
+                    "",
+                    "",
                 ));
             };
             let dims = odd.dims.get_mut(field.dims_range()).unwrap_or_default();
@@ -133,7 +133,7 @@ impl RowDecoder {
             let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
-                let missing = FormatError::format("stored value", "a value that the host can decode", "none");
+                let missing = FormatError::malformed("the record is damaged: its value cannot be decoded");
                 return Err(record.named(name_field(&field.name, missing)));
             }
         }
@@ -171,7 +171,7 @@ fn no_room(error: io::Error) -> FormatError {
 
 impl OddRow {
     pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
-        let failed = |error| Error::io(format!("row {}", self.row), "clear the row on the device", error);
+        let failed = |error| Error::io(format!("row {} of the batch", self.row), "clear its device memory", error);
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)
     }
 

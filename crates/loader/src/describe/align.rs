@@ -15,9 +15,12 @@ use shardpack_reader::{Dataset, Error, Result};
 
 /// Returns the picture that field `field` follows: the `named` one, or else the only one that is loaded.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
-    let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
+    let refuse =
+        |reason: String| Err(Error::usage(format!("field `{}` is aligned with {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
-        return refuse("the field is aligned with a picture, but pictures are loaded as stored bytes (`raw`)".into());
+        let hint = Hint::new("decode the pictures, for example with ").and([Setting::word("image", "full")]);
+        return refuse("a picture, but pictures are loaded as stored bytes (`raw`)".into())
+            .map_err(|error| error.with_hint(hint));
     };
     let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_followed = |name: &String| match named {
@@ -32,11 +35,11 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
             Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
         }
         ([], Some(named)) => {
-            refuse(format!("the field is aligned with `{}`, but that is not a picture field", named.escape_debug()))
+            refuse(format!("`{}`, but the dataset has no picture field with this name", named.escape_debug()))
         }
-        ([], None) => refuse("the field is aligned with a picture, but no picture field is loaded".into()),
+        ([], None) => refuse("a picture, but no picture field is loaded".into()),
         (several, _) => refuse(format!(
-            "several picture fields are loaded, so name the one to align with (`picture`): {}",
+            "a picture, but several picture fields are loaded: choose one of {} with `picture=`",
             several.join(", ")
         )),
     }
@@ -125,7 +128,7 @@ fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<
 
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
-        ": `sp.Writer` accepts such lists with schema={{\"{}\": \"array:float32\"}}, or pass `np.asarray(boxes, \
+        ": pass schema={{\"{}\": \"array:float32\"}} to `sp.Writer`, or convert each value with `np.asarray(value, \
          np.float32)`",
         name.escape_debug()
     );
@@ -144,7 +147,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
         if kind != Some(FieldKind::Array) && !is_json {
             let reason = kind.map_or("the dataset has no field with this name".to_owned(), |kind| {
-                format!("only array fields can be aligned, but this field has the kind `{kind}`")
+                format!("only array fields can be aligned, but this one is of kind `{kind}`")
             });
             let refused = refuse(name, reason);
             return match kind {
@@ -153,18 +156,19 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             };
         }
         if options.view.align.iter().take(at).any(|(other, _)| other == name) {
-            return refuse(name, "the field is aligned twice".into());
+            return Err(Error::usage(format!("field {} is aligned twice", quoted(name))));
         }
         if options.output.normalise.iter().any(|(other, _)| other == name) {
-            return refuse(name, "mean and std cannot be applied to it".into());
+            return refuse(name, "mean and std cannot be applied to an aligned field".into());
         }
         if matches!(&options.output.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
-            return refuse(name, "its no-data values cannot be replaced".into());
+            return refuse(name, "no-data values of an aligned field cannot be replaced".into());
         }
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
             let Some(boxes) = boxes else {
-                return refuse(name, format!("the rows belong to {}, which is not aligned as boxes", quoted(of)));
+                let reason = format!("its rows follow the boxes in {0}, but {0} is not aligned as boxes", quoted(of));
+                return refuse(name, reason);
             };
             if !matches!(align, Align::Rows { .. }) && align.picture() != boxes.picture() {
                 return refuse(name, format!("the boxes {} are aligned with a different picture", quoted(of)));
@@ -172,12 +176,15 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         }
     }
     if options.view.cube != CubeMode::Whole {
-        return refuse(first, "only whole arrays can be aligned, but the batch has patches or stored bytes".into())
-            .map_err(|error| error.with_hint("load the patches with a separate loader"));
+        let how = if options.view.cube == CubeMode::Raw { "stored bytes (`raw`)" } else { "patches" };
+        return refuse(first, format!("only whole arrays can be aligned, but arrays are loaded as {how}"))
+            .map_err(|error| error.with_hint(format!("load arrays as {how} with a separate loader")));
     }
     if !options.view.augment.is_none() {
-        let hint = Hint::new("use ").and([Setting::number("flip", 0.5)]).then(" in the view to mirror both");
-        return refuse(first, "the field cannot be flipped or rotated without its picture".into())
+        let hint = Hint::new("flip or rotate the picture instead (")
+            .and([Setting::number("flip", 0.5)])
+            .then(" in its view, or `random_rotation`): the aligned field follows it");
+        return refuse(first, "an aligned field cannot be flipped or rotated without its picture".into())
             .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
@@ -185,7 +192,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     }
     let moves = options.view.augment_pictures.iter().any(Augmentation::moves);
     if moves && array_augmentation(schema, options).is_some() {
-        let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
+        let hint = Hint::new("add the picture field to ").and([Setting::named("fields")]);
         return refuse(
             first,
             "an augmentation moves the pixels of this field's picture, but that picture is not loaded".into(),

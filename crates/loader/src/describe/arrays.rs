@@ -60,13 +60,13 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
             ));
         }
     }
-    let some = match &options.view.bands {
+    let problem = match &options.view.bands {
         Bands::All => return Ok(()),
-        Bands::Range(range) => range.start < range.end,
-        Bands::List(list) => !list.is_empty(),
+        Bands::Range(range) => (range.start >= range.end).then(|| format!("{range:?} contains none")),
+        Bands::List(list) => list.is_empty().then(|| "the list is empty".to_owned()),
     };
-    if !some {
-        return Err(Error::usage(format!("`bands` must select at least one band, found {:?}", options.view.bands)));
+    if let Some(problem) = problem {
+        return Err(Error::usage(format!("`bands` must select at least one band, but {problem}")));
     }
     if options.view.cube == CubeMode::Raw {
         return Err(Error::usage("`bands` needs decoded arrays, but arrays are loaded as stored bytes (`raw`)"));
@@ -92,19 +92,22 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
                 let error = Error::usage(format!(
-                    "the dtype {dtype} has no effect, because no decoded array with three axes is loaded"
+                    "the dtype {dtype} applies only to decoded arrays with three axes, but none is loaded"
                 ));
-                return Err(error.with_hint("name the field, or pass mean and std, to change the type of pictures"));
+                let hint = Hint::new("name the picture field in ")
+                    .and([Setting::named("dtype")])
+                    .then(", or pass mean and std, to change the type of pictures");
+                return Err(error.with_hint(hint));
             }
         }
         ArrayDtype::Fields(fields) => {
             if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.source() == name)) {
                 let mut names: Vec<&str> = arrays.map(FieldPlan::source).collect();
                 names.dedup();
-                let (name, names) = (name.escape_debug(), names.join(", "));
-                let text = format!(
-                    "`dtype` names `{name}`, which is not a decoded picture or array: expected one of [{names}]"
-                );
+                let names = if names.is_empty() { "none is loaded".to_owned() } else { names.join(", ") };
+                let name = name.escape_debug();
+                let text =
+                    format!("`dtype` cannot be set for `{name}`, only for decoded pictures and arrays ({names})");
                 return Err(Error::usage(text));
             }
         }
@@ -162,18 +165,18 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
         let missing = match options.view.cube {
-            CubeMode::Volume { .. } => "volume other than a mask,",
-            _ => "decoded array with three axes, other than a mask,",
+            CubeMode::Volume { .. } => "volume",
+            _ => "decoded array with three axes",
         };
-        return Err(Error::usage(format!("band augmentation needs a {missing} but none is loaded")));
+        return Err(Error::usage(format!("band augmentation needs a {missing} (not a mask), but none is loaded")));
     }
     let lowers = |change: &BandAugmentation| matches!(change, BandAugmentation::RandomLowResolution { .. });
     let is_flat = |plan: &&FieldPlan| is_banded(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (true, Some(flat)) = (options.view.augment_bands.iter().any(lowers), plans.iter().find(is_flat)) {
         let name = flat.name.escape_debug();
         let error =
-            Error::usage(format!("`random_low_resolution` needs volumes cut into boxes, but field `{name}` has none"));
-        return Err(error.with_hint("cut volumes with `patchDxHxW`"));
+            Error::usage(format!("`random_low_resolution` applies only to volumes, but field `{name}` is not one"));
+        return Err(error.with_hint("load volumes with `patchDxHxW`, or leave the field out"));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
     let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);
@@ -208,7 +211,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
         NoData::Cubes(_) => {
-            Error::usage("no-data values cannot be replaced, because no decoded array with three axes declares one")
+            Error::usage("cannot replace no-data values: no decoded array with three axes declares a no-data value")
         }
         // A field that exists but declares no no-data value fails later, when it is planned.
         NoData::Fields(fields) => {

@@ -15,22 +15,24 @@ impl ClassPlan {
             PatchClasses::Balanced => None,
             PatchClasses::Weighted(weights) => Some(weights.iter().copied().collect::<BTreeMap<_, _>>()),
         };
-        let refuse = |reason: &str| Err(Error::usage(format!("patches by class: {reason}")));
         if let Some(weights) = &weights {
             if let Some((class, weight)) = weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {
-                return refuse(&format!("the weight of class {class} must be finite and not negative, found {weight}"));
+                return Err(Error::usage(format!(
+                    "the weight of class {class} must be finite and not negative, but is {weight}"
+                )));
             }
             if weights.values().all(|weight| *weight == 0.0) {
-                return refuse("no class has a weight above 0");
+                return Err(Error::usage("drawing patches by class needs at least one class with a weight above 0"));
             }
         }
         let patch = match (options.view.cube, options.view.patches) {
             (CubeMode::Patch { height, width, .. }, Patches::PerSample(_)) => [1, height, width],
             (CubeMode::Volume { size, .. }, Patches::PerSample(_)) => size,
             _ => {
-                return refuse(
-                    "the number of patches per sample and a size such as `patch64x64` or `patch16x64x64` must be set",
-                );
+                return Err(Error::usage(
+                    "drawing patches by class needs a number of patches per sample and a patch size such as \
+                     `patch64x64` or `patch16x64x64`",
+                ));
             }
         };
         let is_followed = |plan: &&FieldPlan| {
@@ -44,12 +46,10 @@ impl ClassPlan {
         let Some((plan, position)) =
             plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.kind.position()?)))
         else {
-            return refuse("no mask of integers is loaded").map_err(|error| {
-                error.with_hint(
-                    "load a mask too, for example a field `mask` with the shape [height, width] or [depth, height, \
-                     width]",
-                )
-            });
+            let error = Error::usage("drawing patches by class needs an integer mask, but none is loaded");
+            return Err(error.with_hint(
+                "load a mask too, for example a field `mask` with the shape [height, width] or [depth, height, width]",
+            ));
         };
         Ok(Some(Self { position, field: plan.name.clone(), patch: patch.map(u64::from), weights }))
     }

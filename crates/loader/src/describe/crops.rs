@@ -26,7 +26,7 @@ impl Fields {
         if is_mask(&field.name) {
             let hint = Hint::new("leave the mask out of ").and([Setting::named("fields")]);
             return refuse(
-                format!("`{of_field}` is a mask, and its crops would not match the crops of its picture"),
+                format!("`{of_field}` is a mask, and its crops would not match the crops of the picture"),
                 hint,
             );
         }
@@ -64,13 +64,13 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
         return Ok(());
     }
     if options.view.image != ImageMode::View(View::whole()) {
-        let hint = Hint::new("leave ").and([Setting::named("image")]).then(" out: each crop has its own view");
-        return refuse("each crop has its own view, so a view for all pictures has no effect".into(), hint);
+        let hint = Hint::new("leave ").and([Setting::named("image")]).then(" out");
+        return refuse("each crop has its own view, so there cannot be a view for all pictures".into(), hint);
     }
     if let Some((name, _)) = options.view.align.first() {
         let reason =
             format!("field `{}` is aligned with one picture and cannot follow several crops", name.escape_debug());
-        return refuse(reason, "load the field without crops");
+        return refuse(reason, "load the field with a separate loader that has no crops");
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
 pub(super) fn check_planned(fields: &Fields, options: &LoaderOptions) -> Result<()> {
     if !options.view.crops.is_empty() && !fields.plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
         let hint = Hint::new("add a picture field to ").and([Setting::named("fields")]);
-        return refuse("no picture field is loaded".into(), hint);
+        return Err(Error::usage("crops need a picture field, but none is loaded").with_hint(hint));
     }
     options.view.crops.iter().filter(|crop| !crop.augment.is_empty()).try_for_each(|crop| {
         let mut of_crop = options.clone();

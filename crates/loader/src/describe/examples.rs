@@ -24,7 +24,7 @@ const TRIES: usize = 16;
 
 /// Part of a hint that tells the user where no-data values come from.
 pub(crate) const DECLARED: &str =
-    "declare the no-data value in the source and pack again: `data ignore value` in ENVI, GDAL_NODATA in GeoTIFF";
+    "declare the no-data value in the source (`data ignore value` in ENVI, GDAL_NODATA in GeoTIFF) and pack again";
 
 /// Samples of a field: one for each element type and form of storage, in ascending order, and at least one in total.
 /// Each is read whole, because the head alone has no checksum.
@@ -98,7 +98,7 @@ impl Examples {
 
     pub(crate) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let Example { sample, descriptor, .. } =
-            self.samples.first().ok_or_else(|| Error::usage("no sample has an array"))?;
+            self.samples.first().ok_or_else(|| Error::usage("no sample has a value for this array field"))?;
         let (number, record) = dataset.locate(*sample)?;
         Ok((
             SampleAt { sample: *sample, record, epoch, repetition: 0, patch: 0, origin: None },
@@ -128,7 +128,7 @@ impl Examples {
         if with.is_some() && !self.has_no_data && matches!(options.output.no_data, NoData::Fields(_)) {
             let (field, count) = (field.escape_debug(), self.looked_at);
             let text = format!(
-                "no-data values cannot be replaced: field `{field}` declares none (samples inspected: {count})"
+                "cannot replace no-data values: field `{field}` declares none in the {count} inspected samples"
             );
             return Err(Error::usage(text).with_hint(DECLARED));
         }
@@ -176,16 +176,14 @@ impl Examples {
         };
         let Some(to) = As::float(element) else {
             let why = match (has_factors, fills) {
-                (true, _) => "which is normalised with mean and std",
-                (false, true) => "whose no-data is replaced",
-                (false, false) if is_mixed => "whose pixels are mixed",
-                (false, false) => "whose bands are augmented",
+                (true, _) => "to be normalised with mean and std",
+                (false, true) => "for no-data replacement",
+                (false, false) if is_mixed => "for interpolation",
+                (false, false) => "for band augmentation",
             };
-            let what = format!("field `{field}`, {why},");
-            let hint = Hint::new("choose one of them with ").and([Setting::named("dtype")]);
-            return Err(
-                Error::usage(format!("{what} must be float16, bfloat16 or float32, but is {element}")).with_hint(hint)
-            );
+            let hint = Hint::new("choose float16, bfloat16 or float32 with ").and([Setting::named("dtype")]);
+            let text = format!("field `{field}` is {element}, but must be float16, bfloat16 or float32 {why}");
+            return Err(Error::usage(text).with_hint(hint));
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if let Err(error) = to.of(descriptor.decoded) {
@@ -226,8 +224,9 @@ impl Examples {
             types.dedup();
             let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
             let types = types.join(", ");
-            let error =
-                Error::usage(format!("field `{field}`: no element type can hold the values of all samples: {types}"));
+            let error = Error::usage(format!(
+                "field `{field}`: no element type can hold the values of all samples, which have the types {types}"
+            ));
             return Err(error.with_hint(format!("load the samples of each type separately, or leave `{field}` out")));
         };
         for Example { sample, descriptor, .. } in &self.samples {

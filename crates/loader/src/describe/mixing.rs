@@ -4,7 +4,7 @@
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::{BatchMix, LoaderOptions};
 use shardpack_augment::Mix;
-use shardpack_format::{Dtype, ElementType, Hint, Setting};
+use shardpack_format::{Dtype, ElementType, Hint, Setting, Voice};
 use shardpack_reader::{Error, Result};
 
 const LABEL: &str = "label";
@@ -12,21 +12,22 @@ const LABEL: &str = "label";
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
-    let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
+    let refuse = |reason: &str| Err(Error::usage(reason));
     let leave_out = |error: Error| error.with_hint("leave the field out");
     if mix.choices.is_empty() {
-        return refuse("choose at least one of mixup, cutmix and mosaic");
+        return refuse("mixing a batch needs at least one of mixup, cutmix and mosaic");
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
-        let hint = Hint::new("load the picture field too (").and([Setting::named("fields")]).then(")");
-        return refuse("no picture field is loaded").map_err(|error| error.with_hint(hint));
+        let hint = Hint::new("add a picture field to ").and([Setting::named("fields")]);
+        return refuse("mixing a batch needs a picture field, but none is loaded")
+            .map_err(|error| error.with_hint(hint));
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, RowSize::Dense { .. });
     if !plans
         .iter()
         .any(|plan| matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. })) && is_dense(plan))
     {
-        return refuse("the pictures must be decoded and have a fixed size")
+        return refuse("mixing a batch needs decoded pictures of a fixed size")
             .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_mixed = |plan: &FieldPlan| match plan.kind {
@@ -53,7 +54,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
 /// Converts integer labels to class weights, unless all batches are mosaics. Batches with fields that follow their
 /// picture need no labels.
 fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Result<()> {
-    let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
+    let refuse = |reason: &str| Err(Error::usage(reason));
     let mosaics = mix.choices.iter().filter(|mix| matches!(mix, Mix::Mosaic(_))).count();
     if mosaics == mix.choices.len() {
         return Ok(());
@@ -65,11 +66,15 @@ fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Resu
             continue;
         }
         if mosaics > 0 {
-            return refuse("field `label`: a mosaic shows four pictures, which have no common label")
+            return refuse("a mosaic shows four pictures, which have no common `label`")
                 .map_err(|error| error.with_hint("leave the field out, or use mixup and cutmix alone"));
         }
         if mix.classes == 0 {
-            return refuse("the field `label` needs at least one class, but the dataset has none");
+            let hint = Hint::new("")
+                .only(Voice::Python, "pass the number of classes as `num_classes`")
+                .only(Voice::Rust, "set the number of `classes` in `BatchMix`");
+            return refuse("cannot mix the field `label`: the number of classes is 0")
+                .map_err(|error| error.with_hint(hint));
         }
         plan.kind = FieldType::OneHot(OneHotField { column, classes: mix.classes });
         plan.dtype = Dtype::F32.into();
@@ -77,5 +82,5 @@ fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Resu
         plan.size = RowSize::Dense { bytes: mix.classes as usize * 4 };
         return Ok(());
     }
-    if is_aligned { Ok(()) } else { refuse("no integer field `label` is loaded") }
+    if is_aligned { Ok(()) } else { refuse("mixing a batch needs an integer field `label`, but none is loaded") }
 }

@@ -170,9 +170,8 @@ impl Fields {
             },
             _ => {
                 let (name, kind) = (&field.name, field.kind);
-                let text = format!(
-                    "field `{name}` has the kind `{kind}`, but batches contain only scalars, images and arrays"
-                );
+                let text =
+                    format!("field `{name}` is of kind `{kind}`, but batches contain only scalars, images and arrays");
                 return Err(Error::usage(text).with_hint("read the field sample by sample"));
             }
         };
@@ -212,13 +211,13 @@ impl Fields {
             let name = cube.name.escape_debug();
             let hint = Hint::new("")
                 .only(Voice::Python, format!("name the array field: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"))
-                .only(Voice::Rust, "use `normalise` for arrays");
+                .only(Voice::Rust, format!("set the mean and std of `{name}` in `normalise`"));
             return Err(Error::usage(format!(
                 "mean and std without a field name apply to pictures, but `{name}` is an array"
             ))
             .with_hint(hint));
         }
-        Err(Error::usage("mean and std apply only to pictures that are loaded as floats, and there are none")
+        Err(Error::usage("mean and std need pictures that are loaded as floats, but none are")
             .with_hint("load the pictures as float16, bfloat16 or float32"))
     }
 
@@ -230,8 +229,10 @@ impl Fields {
             (FrameMode::All, ClipLayout::ChannelsFirst) => "clip layout",
             _ => "clip frames",
         };
-        let hint =
-            Hint::new("pack with ").and([Setting::on("clips")]).then(" to store each folder of pictures as a clip");
+        let hint = Hint::new("add a clip field to ")
+            .and([Setting::named("fields")])
+            .then("; if the dataset has none, pack folders of pictures with ")
+            .and([Setting::on("clips")]);
         let error = Error::usage(format!("cannot set the {what}: no clip field is decoded"));
         Err(error.with_hint(hint))
     }

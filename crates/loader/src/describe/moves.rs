@@ -37,7 +37,7 @@ pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result
         let field = field.escape_debug();
         let hint = Hint::new("set another fill value, such as ")
             .only(Voice::Python, "sp.augment.random_affine(…, mask_fill=0)")
-            .only(Voice::Rust, "`mask_fill=0` in its brackets");
+            .only(Voice::Rust, "`random_affine(mask_fill=0)`");
         Error::usage(format!("field `{field}`: {element} cannot represent `mask_fill` {value}")).with_hint(hint)
     })
 }
@@ -55,14 +55,14 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         if let (Some(_), Some(other)) = (moves.of_volumes(), plans.iter().find(is_other)) {
             let name = other.name.escape_debug();
             return Err(Error::usage(format!(
-                "`random_affine_3d` needs volumes cut into boxes, but field `{name}` has none"
+                "`random_affine_3d` applies only to volumes, but field `{name}` is not one"
             ))
-            .with_hint("cut volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes"));
+            .with_hint("load volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes"));
         }
         return match plans.iter().any(is_moved) {
             true => Ok(()),
             false => Err(Error::usage(
-                "the augmentation has nothing to move: no decoded picture or array with two or three axes is loaded",
+                "the augmentation needs a decoded picture, or an array with two or three axes, but none is loaded",
             )),
         };
     }
@@ -88,7 +88,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let error = Error::usage("picture augmentation needs a field with decoded pictures, but none is loaded");
     Err(match changes.iter().any(|change| change.outside().is_some()) {
-        true => error.with_hint("use a single augmentation for arrays: `random_affine` or `random_rotation`"),
+        true => error.with_hint("arrays can be augmented only by a single `random_affine` or `random_rotation`"),
         false => error,
     })
 }

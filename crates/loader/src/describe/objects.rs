@@ -22,17 +22,17 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
         let objects_of = |kind| matches!(kind, FieldKind::Array | FieldKind::Text | FieldKind::Json | FieldKind::Bytes);
         let Some((field, position)) = field.filter(|field| objects_of(field.kind)).zip(schema.stored_position(name))
         else {
-            return Err(Error::usage(format!(
-                "field `{}` cannot be loaded as objects: it contains no arrays, text, JSON or bytes",
-                name.escape_debug()
-            )));
+            let reason = field.map_or("the dataset has no field with this name".to_owned(), |field| {
+                format!("its kind is `{}`, but must be array, text, JSON or bytes", field.kind)
+            });
+            return Err(Error::usage(format!("field `{}` cannot be loaded as objects: {reason}", name.escape_debug())));
         };
         let align = options.view.align.iter().find(|(known, _)| known == *name).map(|(_, align)| align);
         let follows = match align {
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {
                 return Err(Error::usage(format!(
-                    "field `{}` cannot be loaded as objects: it is aligned as a mask, which is loaded as a tensor",
+                    "field `{}` is aligned as a mask, so it cannot be loaded as objects",
                     name.escape_debug()
                 )));
             }

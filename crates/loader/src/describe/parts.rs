@@ -6,8 +6,10 @@ use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Error;
 
 pub(crate) fn several_shapes(field: &str) -> Error {
-    Error::usage(format!("field `{field}` has arrays of several shapes, and the index does not contain these shapes"))
-        .with_hint("leave the field out of the batch, and read it sample by sample")
+    Error::usage(format!(
+        "cannot batch field `{field}`: its arrays differ in shape, and their shapes are not in the index"
+    ))
+    .with_hint("leave the field out of the batch, and read it sample by sample")
 }
 
 pub(crate) struct Description {

@@ -23,8 +23,12 @@ impl PatchPlan {
         };
         if place != PatchPlace::Random {
             let name = format!("{place:?}").to_lowercase();
-            let text = format!("`{name}` cuts a single patch from each sample, but several patches are requested");
-            return Err(Error::usage(text).with_hint("use a size such as `patch64x64` instead"));
+            let text = format!(
+                "`{name}` cuts one patch from each sample, so it cannot be used with several patches per sample"
+            );
+            return Err(
+                Error::usage(text).with_hint("choose a patch such as `patch64x64`, or load one patch per sample")
+            );
         }
         let (grid, unit) = match options.view.patches {
             Patches::PerSample(0) => {
@@ -129,7 +133,7 @@ impl PatchPlan {
         }
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
         let [height, width] = &*sides else {
-            let text = "differ in size, and the index does not contain their sizes";
+            let text = "differ in size, and their sizes are not in the index";
             return Err(Error::usage(format!(
                 "patches cannot form a grid: the arrays of field `{}` {text}",
                 plan.name
@@ -159,8 +163,10 @@ impl PatchPlan {
 
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
         let count = grid.count(scene).unwrap_or(1);
-        u32::try_from(count)
-            .map_err(|_| Error::usage(format!("a scene has {count} patches, but must have fewer than 2³²")))
+        u32::try_from(count).map_err(|_| {
+            Error::usage(format!("one sample would have {count} patches, but the limit is {}", u32::MAX))
+                .with_hint("choose larger patches or less overlap")
+        })
     }
 }
 
@@ -176,25 +182,26 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     let (field, mode) = (plan.name.escape_debug(), options.view.cube);
     if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
         return Error::usage(format!(
-            "several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`, which is not \
-             [depth, height, width] with or without channels"
+            "`patch{depth}x{height}x{width}` cannot cut field `{field}`: its arrays are neither [depth, height, width] \
+             nor [depth, height, width, channels]"
         ))
         .with_hint(format!(
-            "cut [height, width] and [height, width, channels] with `patch{height}x{width}`, or leave the field out"
+            "cut arrays of [height, width] or [height, width, channels] with `patch{height}x{width}`, or leave the field out"
         ));
     }
     if let FieldType::Array(ArrayField { cut: Some(_), .. }) = plan.kind {
-        let hint = Hint::new("choose ")
+        let hint = Hint::new("select bands that all samples have with ")
             .and([Setting::named("bands")])
-            .then(" that all scenes have, or pack each sensor as a separate dataset");
+            .then(", or pack each sensor as a separate dataset");
         return Error::usage(format!(
-            "several patches per sample: the scenes of field `{field}` have different numbers of bands"
+            "cannot cut several patches per sample from field `{field}`: its samples have different numbers of bands"
         ))
         .with_hint(hint);
     }
-    let hint = Hint::new("load only fields without pictures (").and([Setting::named("fields")]).then("), and ");
-    let hint = hint.and([Setting::named("bands")]).then(" if cubes have different bands");
-    let text = "cannot be loaded: it is not a scalar, an array cut into patches, or an array with the same shape in \
-                all samples";
-    Error::usage(format!("several patches per sample: field `{field}` {text}")).with_hint(hint)
+    let hint = Hint::new("leave the field out of ").and([Setting::named("fields")]);
+    Error::usage(format!(
+        "field `{field}` cannot be loaded with several patches per sample: it is not a scalar, an array cut into \
+         patches, or an array with the same shape in all samples"
+    ))
+    .with_hint(hint)
 }

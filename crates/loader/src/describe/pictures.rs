@@ -44,9 +44,9 @@ pub(crate) fn plan(
         None => match (Col::find(schema, "height"), Col::find(schema, "width")) {
             (Some(height), Some(width)) => [height, width].map(Axis::Column),
             _ => {
-                let hint = "choose a view with a fixed size, or raw pictures";
+                let hint = "choose a view with a fixed size, or load the stored bytes (`raw`)";
                 return Err(Error::usage(
-                    "whole pictures need the scalar fields `height` and `width`, but the dataset has none",
+                    "whole pictures need the scalar fields `height` and `width`, which the dataset does not have",
                 )
                 .with_hint(hint));
             }
@@ -81,25 +81,25 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     changes.iter().try_for_each(Augmentation::check)?;
     if changes.len() > Augmentation::MOST as usize {
         let (most, found) = (Augmentation::MOST, changes.len());
-        return Err(Error::usage(format!("at most {most} picture augmentations are supported, found {found}")));
+        return Err(Error::usage(format!("at most {most} picture augmentations are supported, but {found} are given")));
     }
-    let refuse = |reason: String| Err(Error::usage(format!("picture augmentation: {reason}")));
+    let refuse = |reason: String| Err(Error::usage(reason));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     // Without pictures, the augmentations apply to arrays.
     let Some(first) = plans.iter().find(is_picture) else { return Ok(()) };
     if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
-        return refuse(format!("the augmentation would change the classes in mask `{}`", mask.name.escape_debug()))
+        return refuse(format!("picture augmentation would change the classes in mask `{}`", mask.name.escape_debug()))
             .map_err(|error| error.with_hint("leave the mask out of the fields, or pack masks as arrays"));
     }
     let fits = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(ArrayField { indexed, .. }) if indexed || is_mask(&plan.name));
     if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
         let (picture, array) = (first.name.escape_debug(), array.name.escape_debug());
-        return refuse(format!("the augmentation would move the pixels of `{picture}` but not those in `{array}`"))
-            .map_err(|error| {
-                error.with_hint(
-                    "leave one of the two out of the fields, or choose augmentations that change only colours",
-                )
-            });
+        let reason = format!(
+            "picture augmentation would move `{picture}` but not `{array}`, so their pixels would no longer match"
+        );
+        return refuse(reason).map_err(|error| {
+            error.with_hint("leave one of the two out of the fields, or choose augmentations that change only colours")
+        });
     }
     Ok(())
 }

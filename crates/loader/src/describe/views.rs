@@ -34,7 +34,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
         if size.is_some() && is_mask(picture) {
             return Err(Error::usage(format!(
-                "field `{}` is a mask stored as a picture: a view that scales the mask changes the classes in it",
+                "field `{}` is a mask stored as a picture: scaling it would mix its classes",
                 picture.escape_debug()
             ))
             .with_hint(
@@ -47,15 +47,15 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
         let follow = match size {
-            None if turned => "align the array with the picture (`align`), so that the view mirrors both, ",
+            None if turned => "align the array with the picture (`align`) and mirror both in the view, ",
             _ => "align the array with the picture (`align`), ",
         };
         let hint = Hint::new("")
             .only(Voice::Python, follow)
             .only(Voice::Rust, follow)
-            .then("load one of the two (")
+            .then("load only one of the two with ")
             .and([Setting::named("fields")])
-            .then("), or whole pictures with whole arrays");
+            .then(", or load both whole");
         let (picture, name) = (picture.escape_debug(), array.name.escape_debug());
         let reason = match size {
             None if is_cut(array) => format!("picture `{picture}` is whole, but patches are cut from `{name}`"),

@@ -34,12 +34,12 @@ pub(crate) fn plan(
         [depth, height, width, channels] => ([depth, height, width], Some(channels)),
         _ => return arrays::plan(dataset, field, position, options),
     };
-    let refused = |what: &str| Err(Error::usage(format!("volumes of field `{}` {what}", field.escape_debug())));
+    let refused = |what: &str| Err(Error::usage(format!("field `{}`: {what}", field.escape_debug())));
     if options.view.bands != Bands::All {
-        return refused("do not support selecting bands");
+        return refused("selecting bands is not supported for volumes");
     }
     if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
-        return refused("are [depth, height, width, channels], so the layout `chw` is not supported");
+        return refused("the layout `chw` is not supported for volumes with channels");
     }
     if examples.varies.get(3).is_some_and(|&varies| varies) {
         return Ok(None);

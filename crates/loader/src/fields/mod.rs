@@ -262,7 +262,10 @@ impl FieldPlan {
         };
         for (axis, out) in axes.iter().zip(&mut *dims) {
             *out = axis.length(shard, record).ok_or_else(|| {
-                FormatError::format(format!("field `{}`: axis length in the index", self.name), "a number", "none")
+                FormatError::malformed(format!(
+                    "field `{}`: the index does not contain the size of the value",
+                    self.name
+                ))
             })?;
         }
         let bytes = self.dtype.array_bytes(dims)?;

@@ -7,8 +7,8 @@ use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Hint
 pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
     let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
     let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
-        Some(wider) => format!("choose `dtype` {wider}, which can hold both"),
-        None => "load the samples of each type separately, because no type can hold both".into(),
+        Some(wider) => format!("choose the dtype {wider}, which can hold all values of both types"),
+        None => "load the samples of each type separately: no type can hold all values of both".into(),
     };
     let special = match (descriptor.no_data, &descriptor.transform) {
         (_, Transform::Fixed { .. }) => " (stored as fixed point)".to_owned(),
@@ -37,10 +37,9 @@ pub(crate) fn check_no_data(
     match (descriptor.no_data, sampling) {
         (Some(no_data), Some(Resampling::Bilinear { .. })) if fill.is_none() && !no_data.is_nan() => {
             let name = field.escape_debug();
-            let text = format!(
-                "field `{name}` declares the no-data value {no_data}, and interpolation would mix it with other values"
-            );
-            let hint = Hint::new("replace it with ").and([Setting::named("no_data")]);
+            let text =
+                format!("interpolation would mix the no-data value {no_data} of field `{name}` with other values");
+            let hint = Hint::new("replace the no-data value with ").and([Setting::named("no_data")]);
             Err(FormatError::usage(text).with_hint(hint))
         }
         _ => Ok(()),

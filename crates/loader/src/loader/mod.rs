@@ -346,5 +346,5 @@ impl Loader {
 
 fn forked() -> Error {
     Error::usage("this loader was started in the parent process and cannot be used after fork")
-        .with_hint("open the loader after the fork, or use the start method `spawn` for workers")
+        .with_hint("open the loader after the fork, or use the `spawn` start method for workers")
 }

@@ -39,7 +39,7 @@ impl LoaderOptions<Dataset> {
         let Self { mut order, view, output, resources, dataset, subset } = self;
         if let Some(samples) = subset {
             if order.sampling.is_some() {
-                return Err(Error::usage("a subset cannot be combined with a sampling"));
+                return Err(Error::usage("`subset` and `sampling` cannot be combined"));
             }
             let members = Members::new(&Runs::of(&dataset, Runs::BYTES), samples);
             let whole = Order::of(&dataset, order.seed).mode(order.mode).lanes(order.lanes);
@@ -71,7 +71,7 @@ impl Loader {
         options.resources.slots = options.resources.slots.max(1);
         if options.resources.stage.as_ref().is_some_and(|stage| stage.decodes()) && options.output.transform.is_some() {
             let error = Error::usage("a transform needs rows in host memory, but the rows are decoded on a device");
-            return Err(error.with_hint("decode on the host, or change whole batches on the device"));
+            return Err(error.with_hint("decode on the host, or transform each batch on the device after it is loaded"));
         }
         let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.order.sampling {
@@ -176,13 +176,13 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
     }
     let what = if epochs.fields.patches.is_some() { "patches" } else { "samples" };
     let every = match options.order.world_size {
-        1 => options.order.batch_size.to_string(),
-        ranks => format!("{ranks} × {}", options.order.batch_size),
+        1 => format!("{} {what}", options.order.batch_size),
+        ranks => format!("{} {what} on each of {ranks} ranks", options.order.batch_size),
     };
     let hint = Hint::new("")
         .only(Voice::Rust, "keep incomplete batches with `End::Pad` or `End::Uneven`")
         .only(Voice::Python, "keep incomplete batches with end=\"pad\" or end=\"uneven\"");
-    let text = format!("every batch would be dropped: a batch has {every} {what}, but an epoch has only {positions}");
+    let text = format!("every batch would be dropped: a batch needs {every}, but an epoch has only {positions}");
     Err(Error::usage(text).with_hint(hint))
 }
 

@@ -150,8 +150,9 @@ fn join<'a>(plan: &ObjectPlan, parts: impl Iterator<Item = &'a Object>, limits: 
         let is_shorter = matches!((&*own, &*longest), ([_, 2], [_, 2])) && first.dtype() == Dtype::F32;
         if array.dtype() != first.dtype() || own != longest && !is_shorter {
             let name = plan.name.escape_debug();
-            let text = format!("the rows of field `{name}` must have the same shape, found {longest:?} and {own:?}");
-            return Err(Error::usage(text).with_hint("leave the field out, or pack all its arrays with the same shape"));
+            let text = format!("the rows of field `{name}` must have the same shape, but have {longest:?} and {own:?}");
+            return Err(Error::usage(text)
+                .with_hint("leave the field out, or pack all arrays of the field with the same shape"));
         }
         let own = bytes_of(&own)?;
         for row in array.bytes().chunks_exact(own.max(1)) {
@@ -222,7 +223,10 @@ mod tests {
         assert_eq!(numbers[6..], (0..12).map(|n| n as f32).collect::<Vec<_>>());
         assert_eq!(join(&[]).unwrap(), None);
         let error = join(&[&array(&[1, 4]), &array(&[1, 5])]).unwrap_err().to_string();
-        assert!(error.contains("the rows of field `polygons` must have the same shape, found [5] and [4]"), "{error}");
+        assert!(
+            error.contains("the rows of field `polygons` must have the same shape, but have [5] and [4]"),
+            "{error}"
+        );
         let few = Limits { max_decoded_bytes: 20, ..Limits::default() };
         let error = super::join(&plan, [&array(&[2, 4])].into_iter(), &few).unwrap_err();
         assert!(matches!(error, Error::Limit { .. }));

@@ -159,7 +159,7 @@ impl Align {
     pub(crate) fn check(&self) -> FormatResult<()> {
         match self {
             Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => Err(FormatError::usage(format!(
-                "the minimum visible share of a box must be from 0 to 1, found {visible}"
+                "the minimum visible share of a box (`visible`) must be from 0 to 1, but is {visible}"
             ))),
             _ => Ok(()),
         }
@@ -176,7 +176,7 @@ impl FromStr for Align {
 
     fn from_str(text: &str) -> Result<Self> {
         let fail =
-            |expected: &str| Error::usage(format!("alignment: expected {expected}, found `{}`", text.escape_debug()));
+            |expected: &str| Error::usage(format!("invalid alignment `{}`: expected {expected}", text.escape_debug()));
         let mut options = text.split(',');
         let kind = options.next().unwrap_or_default();
         let mut options: Vec<(&str, &str)> =
@@ -227,12 +227,15 @@ impl FromStr for Align {
             "rows" => Self::Rows { of: take("of").ok_or_else(|| fail("rows,of=FIELD"))?.to_owned() },
             _ => return Err(fail(KINDS)),
         };
-        if !options.is_empty() {
-            return Err(fail(
-                "only options of its kind, each at most once: picture=FIELD (all kinds but rows), fill=NUMBER (mask), \
-                 rows=FIELD (instances, keypoints, polygons), format=NAME and visible=FRACTION (boxes), unit=NAME \
-                 (boxes, keypoints, polygons), swap=A-B (keypoints), of=FIELD (rows)",
-            ));
+        if let Some((unknown, _)) = options.first() {
+            return Err(Error::usage(format!(
+                "invalid alignment `{}`: the option `{}` is repeated or does not apply to `{kind}`; the options are \
+                 picture=FIELD (all kinds but rows), fill=NUMBER (mask), rows=FIELD (instances, keypoints, polygons), \
+                 format=NAME and visible=FRACTION (boxes), unit=NAME (boxes, keypoints, polygons), swap=A-B \
+                 (keypoints), of=FIELD (rows)",
+                text.escape_debug(),
+                unknown.escape_debug()
+            )));
         }
         align.check()?;
         Ok(align)

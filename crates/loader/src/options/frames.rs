@@ -150,9 +150,10 @@ impl FromStr for FrameMode {
     fn from_str(text: &str) -> Result<Self> {
         let fail = || {
             let expected = format!(
-                "all, N, windowN or windowN,every=M with numbers from 1 to {MOST}, such as 8 or window16,every=2"
+                "`all`, a number such as `8`, or a window such as `window16` or `window16,every=2`, with numbers from \
+                 1 to {MOST}"
             );
-            Error::usage(format!("clip frames: expected {expected}, found `{}`", text.escape_debug()))
+            Error::usage(format!("invalid clip frames `{}`: expected {expected}", text.escape_debug()))
         };
         let some = |digits: &str| number(digits).filter(|count| (1..=MOST).contains(count));
         if text == "all" {
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!("window8".parse::<FrameMode>().unwrap(), FrameMode::Window { count: 8, every: 1 });
         for bad in ["", "0", "-1", "8.5", "window", "window0", "window8,every=0", "window8,each=2", "70000", "even8"] {
             let error = bad.parse::<FrameMode>().unwrap_err().to_string();
-            assert!(error.contains("such as 8 or window16,every=2"), "{error}");
+            assert!(error.contains("such as `window16` or `window16,every=2`"), "{error}");
         }
     }
 }

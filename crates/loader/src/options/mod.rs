@@ -94,7 +94,7 @@ impl LoaderOptions {
         }
         let keeping = resources.stage.as_ref().and_then(|stage| stage.keeping()).ok_or_else(|| {
             Error::usage(match resources.stage {
-                Some(_) => "`resident` cannot be used: this device cannot keep values",
+                Some(_) => "`resident` cannot be used: this device cannot keep the dataset in its memory",
                 None => "`resident` needs a device that decodes, but decoding runs on the host",
             })
         })?;

@@ -29,9 +29,9 @@ impl FromStr for CubeMode {
 
     fn from_str(text: &str) -> Result<Self> {
         let fail = || {
-            let expected =
-                "whole, raw, or patchHxW, centerHxW or cycleHxW with H rows and W columns, such as patch64x64";
-            Error::usage(format!("array view (`cube`): expected {expected}, found `{text}`"))
+            let expected = "`whole`, `raw`, `patch64x64`, `center64x64` or `cycle64x64` with any height and width, or \
+                 for volumes `patch16x64x64` or `center16x64x64` with any depth, height and width";
+            Error::usage(format!("invalid array view `{text}`: expected {expected}"))
         };
         let places = [("patch", PatchPlace::Random), ("center", PatchPlace::Center), ("cycle", PatchPlace::Cycle)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
@@ -78,7 +78,7 @@ impl FromStr for Augment {
             };
             if std::mem::replace(place, true) {
                 let expected = "any of hflip, vflip, dflip and rot90, each at most once, separated by commas";
-                return Err(Error::usage(format!("augmentation: expected {expected}, found `{text}`")));
+                return Err(Error::usage(format!("invalid augmentation `{text}`: expected {expected}")));
             }
         }
         Ok(augment)
@@ -117,7 +117,7 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     let bands = bands.into_iter().map(str::parse).collect::<Result<Vec<BandAugmentation>, FormatError>>()?;
     if bands.len() > BandAugmentation::MOST {
         let (most, found) = (BandAugmentation::MOST, bands.len());
-        return Err(Error::usage(format!("at most {most} band augmentations are supported, found {found}")));
+        return Err(Error::usage(format!("at most {most} band augmentations are supported, but {found} are given")));
     }
     let arrays = match &*arrays {
         [] => Augment::default(),
@@ -141,8 +141,8 @@ fn unknown_augmentation(part: &str) -> Error {
     let arrays = [&ARRAYS[..], &BandAugmentation::NAMES].concat().join(", ");
     let pictures = Augmentation::NAMES.join(", ");
     Error::usage(format!(
-        "augmentation: expected one of {arrays} for arrays, or one of {pictures} for pictures, with options in \
-         brackets, such as random_erasing(p=0.25), found `{part}`"
+        "unknown augmentation `{part}`: expected one of {arrays} for arrays, or one of {pictures} for pictures, with \
+         options in brackets, such as random_erasing(p=0.25)"
     ))
 }
 
@@ -188,7 +188,7 @@ impl FromStr for ArrayDtype {
         fields.map(Self::Fields).ok_or_else(|| {
             let names: Vec<&str> = ElementType::all().map(ElementType::name).collect();
             let expected = format!("one of [{}], or FIELD=TYPE pairs separated by commas", names.join(", "));
-            Error::usage(format!("element type: expected {expected}, found `{text}`"))
+            Error::usage(format!("invalid element type `{text}`: expected {expected}"))
         })
     }
 }
@@ -206,7 +206,7 @@ impl FromStr for ArrayDtype {
 pub fn parse_bands(text: &str) -> Result<Bands> {
     let fail = || {
         let expected = "START..END, such as 10..50, or band numbers separated by commas";
-        Error::usage(format!("bands: expected {expected}, found `{text}`"))
+        Error::usage(format!("invalid bands `{text}`: expected {expected}"))
     };
     match text.split_once("..") {
         Some((start, end)) => {

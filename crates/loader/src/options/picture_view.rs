@@ -49,7 +49,7 @@ impl FromStr for ImageMode {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
         let mut options: Vec<&str> = parts.collect();
-        let fail = |expected: &str| Error::usage(format!("picture view: expected {expected}, found `{text}`"));
+        let fail = |expected: &str| Error::usage(format!("invalid picture view `{text}`: expected {expected}"));
         if name == "raw" && options.is_empty() {
             return Ok(Self::Raw);
         }
@@ -103,23 +103,25 @@ impl FromStr for ImageMode {
         if let Framing::Pad { fill, .. } | Framing::Rescaled { fill, .. } = &mut view.framing
             && let Some(given) = take(&mut options, "fill")
         {
-            *fill = color(given).ok_or_else(|| fail("fill=RED:GREEN:BLUE, each 0 to 255, such as fill=114:114:114"))?;
+            *fill = color(given)
+                .ok_or_else(|| fail("fill=RED:GREEN:BLUE, each from 0 to 255, such as fill=114:114:114"))?;
         }
         if framing != Framing::Whole
             && let Some(given) = take(&mut options, "interpolation")
         {
-            view.interpolation = given.parse().map_err(|_| fail("interpolation=nearest, bilinear or bicubic"))?;
+            view.interpolation =
+                given.parse().map_err(|_| fail("`interpolation` to be nearest, bilinear or bicubic"))?;
         }
         if let Some(given) = take(&mut options, "flip") {
             flip = given.parse().map_err(|_| fail("flip=PROBABILITY, such as flip=0.5"))?;
         }
-        if !options.is_empty() {
-            return Err(fail(
-                "only options of its view, each at most once: flip=PROBABILITY (all views), interpolation=NAME (all but \
-                 full), scale=LOW..HIGH (rrc, jitter), ratio=LOW..HIGH (rrc), short=PIXELS (center), short=LOW..HIGH \
-                 (randcrop), \
-                 fill=RED:GREEN:BLUE (pad, jitter, randcrop)",
-            ));
+        if let Some(unknown) = options.first() {
+            return Err(Error::usage(format!(
+                "invalid picture view `{text}`: the option `{unknown}` is repeated or does not apply to this view; the \
+                 options are flip=PROBABILITY (all views), interpolation=NAME (all but full), scale=LOW..HIGH (rrc, \
+                 jitter), ratio=LOW..HIGH (rrc), short=PIXELS (center), short=LOW..HIGH (randcrop), \
+                 fill=RED:GREEN:BLUE (pad, jitter, randcrop)"
+            )));
         }
         let view = view.with_flip(flip);
         view.check()?;
@@ -265,7 +267,7 @@ mod tests {
             ("pad8,fill=256", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=1:2", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=", "fill=RED:GREEN:BLUE"),
-            ("pad8,interpolation=lanczos", "interpolation=nearest, bilinear or bicubic"),
+            ("pad8,interpolation=lanczos", "`interpolation` to be nearest, bilinear or bicubic"),
             ("full,interpolation=nearest", "each at most once"),
             ("rrc8,flip=half", "flip=PROBABILITY"),
         ] {

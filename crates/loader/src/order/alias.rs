@@ -15,7 +15,7 @@ impl Alias {
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
-            return Err(Error::usage(format!("weight {number} must be finite and not negative, found {weight}")));
+            return Err(Error::usage(format!("weight {number} must be finite and not negative, but is {weight}")));
         }
         let count = u32::try_from(weights.len())
             .map_err(|_| Error::usage(format!("expected fewer than 2³² weights, found {}", weights.len())))?;
@@ -134,7 +134,7 @@ mod tests {
     fn invalid_weights_are_refused() {
         assert_eq!(
             Alias::new(&[1.0, -1.0]).unwrap_err().to_string(),
-            "weight 1 must be finite and not negative, found -1"
+            "weight 1 must be finite and not negative, but is -1"
         );
         for weights in [&[f64::NAN][..], &[f64::INFINITY], &[0.0, 0.0], &[]] {
             assert!(Alias::new(weights).is_err(), "{weights:?}");

@@ -159,7 +159,7 @@ impl Sampling for Order {
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let lanes = (1..=Self::LANES_TRIED).find(|&lanes| self.clone().lanes(lanes).fingerprint() == other)?;
         let hint = Hint::new("use ").and([Setting::number("lanes", lanes)]);
-        Some(hint.then(format!(", as when the state was saved, instead of {}", self.lanes)))
+        Some(hint.then(format!(" instead of {}, as when the state was saved", self.lanes)))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

@@ -75,7 +75,10 @@ impl Patched {
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
         if !fits {
             let found = format!("{:?}", counts.iter().map(Vec::len).collect::<Vec<_>>());
-            return Err(Error::usage(format!("expected one patch count for each sample ({wanted:?}), found {found}")));
+            return Err(Error::usage(format!(
+                "`counts` must have a number for each sample: the datasets have {wanted:?} samples, but there are \
+                 {found} numbers"
+            )));
         }
         Self::new(scenes, unit, Counts::Each(counts.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
@@ -83,7 +86,7 @@ impl Patched {
     fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
         if scenes.unit() != Unit::Samples {
             return Err(Error::usage(format!(
-                "patches can be drawn only from an order of samples, not from an order of {}",
+                "patches can be drawn only from an order of whole samples, but this order already draws {}",
                 scenes.unit()
             )));
         }
@@ -149,7 +152,7 @@ impl Sampling for Patched {
         let open = (1..=Self::OPEN_TRIED).find(|&open| self.clone().open_scenes(open).fingerprint() == other)?;
         let own = self.open;
         let hint = Hint::new("use ").and([Setting::number("open_scenes", open)]);
-        Some(hint.then(format!(", as when the state was saved, instead of {own}")))
+        Some(hint.then(format!(" instead of {own}, as when the state was saved")))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

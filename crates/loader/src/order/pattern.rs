@@ -114,11 +114,14 @@ impl Pattern {
 fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
     if let Some((number, weight)) = wrong {
-        return Err(Error::usage(format!("weight {number} must be finite and not negative, found {weight}")));
+        return Err(Error::usage(format!("weight {number} must be finite and not negative, but is {weight}")));
     }
     let positive = weights.iter().filter(|&&w| w > 0.0).count() as u64;
-    if positive == 0 || positive > SLOTS {
-        return Err(Error::usage(format!("expected 1 to {SLOTS} weights above 0, found {positive}")));
+    if positive == 0 {
+        return Err(Error::usage("at least one weight must be above 0"));
+    }
+    if positive > SLOTS {
+        return Err(Error::usage(format!("at most {SLOTS} weights can be above 0, but {positive} are")));
     }
     let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
     let sum: f64 = weights.iter().map(|w| w / largest).sum();

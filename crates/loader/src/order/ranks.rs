@@ -13,7 +13,7 @@ use shardpack_reader::{Error, Result};
 /// ```
 /// use shardpack_loader::order::World;
 /// assert_eq!(World::new(3, 8, 32)?.global_batch(), 256);
-/// assert_eq!(World::new(8, 8, 32).unwrap_err().to_string(), "the rank must be below the world size (8), found 8");
+/// assert_eq!(World::new(8, 8, 32).unwrap_err().to_string(), "the rank must be below the world size (8), but is 8");
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +30,10 @@ impl World {
     /// `Usage` if the rank is not below the world size, or the batch size is 0.
     pub fn new(rank: u32, world_size: u32, batch_size: u32) -> Result<Self> {
         if rank >= world_size {
-            return Err(Error::usage(format!("the rank must be below the world size ({world_size}), found {rank}")));
+            return Err(Error::usage(format!("the rank must be below the world size ({world_size}), but is {rank}")));
         }
         if batch_size == 0 {
-            return Err(Error::usage(format!("the batch size must be at least 1, found {batch_size}")));
+            return Err(Error::usage(format!("the batch size must be at least 1, but is {batch_size}")));
         }
         Ok(Self { rank: rank.into(), world_size: world_size.into(), batch_size: batch_size.into() })
     }

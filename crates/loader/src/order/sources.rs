@@ -23,14 +23,16 @@ impl Sources {
         };
         if parts.len() != wanted.len() {
             let (mixed, loaded) = (wanted.len(), parts.len());
-            return Err(Error::usage(format!("the sampling draws from {mixed} datasets, but the loader has {loaded}"))
-                .with_hint("load the `concat` of the sampling's datasets, in the same order"));
+            return Err(Error::usage(format!("the order draws from {mixed} datasets, but the loader has {loaded}"))
+                .with_hint("join the same datasets with `concat`, in the same order"));
         }
         for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
             let len = part.end - part.start;
             if wanted > len {
                 let dataset = if parts.len() == 1 { "the dataset".to_owned() } else { format!("dataset {number}") };
-                return Err(Error::usage(format!("the sampling draws from {wanted} samples, but {dataset} has {len}")));
+                return Err(Error::usage(format!(
+                    "the order draws from {wanted} samples, but {dataset} has only {len}"
+                )));
             }
         }
         Ok(Self(parts))

@@ -54,20 +54,18 @@ impl Split {
     /// # Errors
     /// `Usage` if there are fewer than two shares, if a share is not above 0, or if they do not add up to 1.
     pub fn new(shares: &[f64], seed: u64) -> Result<Self> {
-        let refuse = |expected: &str, found: String| {
-            Err(Error::usage(format!("split shares: expected {expected}, found {found}")))
-        };
         if shares.len() < 2 {
-            return refuse("at least two shares", format!("{shares:?}"));
+            return Err(Error::usage(format!("a split needs at least two shares, not {shares:?}")));
         }
         if !shares.iter().all(|share| share.is_finite() && *share > 0.0) {
-            return refuse("numbers above 0", format!("{shares:?}"));
+            return Err(Error::usage(format!(
+                "each share of a split must be a number above 0, but the shares are {shares:?}"
+            )));
         }
         let sum: f64 = shares.iter().sum();
         if (sum - 1.0).abs() > 1e-6 {
-            let refused = refuse("a sum of 1", format!("{sum} for {shares:?}"));
-            return refused
-                .map_err(|e| e.with_hint("divide the number of samples in each part by the number of all samples"));
+            let text = format!("the shares of a split must add up to 1, but {shares:?} add up to {sum}");
+            return Err(Error::usage(text).with_hint("pass fractions such as 0.8 and 0.2"));
         }
         let shares = shares.iter().map(|share| share / sum).collect();
         Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
@@ -108,9 +106,9 @@ impl Split {
     /// the same errors as [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
         if self.is_growing && self.stratify.is_some() {
-            let error = Error::usage("a split cannot be both growing and stratified");
+            let error = Error::usage("`growing` and `stratify` cannot be combined");
             return Err(error.with_hint(
-                "use only one of the two: a growing split places each sample by its key alone, whatever its class",
+                "choose one: a growing split looks only at the keys of the samples, so it cannot balance classes",
             ));
         }
         let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
@@ -129,7 +127,7 @@ impl Split {
         }
         for (number, (part, share)) in parts.iter_mut().zip(&self.shares).enumerate() {
             if part.is_empty() {
-                let units = if groups.is_some() { ", and groups stay together" } else { "" };
+                let units = if groups.is_some() { ", and each group stays in one part" } else { "" };
                 let count = samples.len();
                 let text = format!(
                     "part {number} of the split would be empty: its share is {share} of {count} samples{units}"
@@ -143,9 +141,9 @@ impl Split {
 
     fn way_out(&self) -> shardpack_format::Hint {
         if self.is_growing {
-            shardpack_format::Hint::new("use another ")
+            shardpack_format::Hint::new("choose larger shares, or a different ")
                 .and([Setting::named("seed")])
-                .then(" to split a part of a growing split again")
+                .then(" if these samples are already a part of a growing split")
         } else {
             "choose larger shares".into()
         }
@@ -285,7 +283,10 @@ fn text_of(column: &Column, sample: u64) -> Result<String> {
     let value = column.value(sample);
     Ok(value
         .ok_or_else(|| {
-            Error::usage(format!("the dataset has {} samples, so there is no sample {sample}", column.len()))
+            Error::usage(format!(
+                "there is no sample {sample}: the dataset has {} samples, numbered from 0",
+                column.len()
+            ))
         })?
         .to_string())
 }

@@ -49,8 +49,8 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
-            let (saved, own) = (state.unit, self.unit());
-            let text = format!("the state was saved by a loader that loads {saved}, but this loader loads {own}");
+            let (saved, own) = (state.unit.in_words(), self.unit().in_words());
+            let text = format!("the state was saved while loading {saved}, but this loader loads {own}");
             return Err(Error::usage(text).with_hint("use the same patch options as when the state was saved"));
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
@@ -64,7 +64,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         }
         if state.seed != self.seed() {
             return Err(Error::usage(format!(
-                "the state was saved with the seed {}, but this loader has the seed {}",
+                "the state was saved with seed {}, but this loader has seed {}",
                 state.seed,
                 self.seed()
             )));
@@ -147,6 +147,17 @@ impl Unit {
     pub const fn is_samples(&self) -> bool {
         matches!(self, Self::Samples)
     }
+
+    /// Describes the unit in a message about a loader.
+    fn in_words(self) -> String {
+        match self {
+            Self::Samples => "whole samples".to_owned(),
+            Self::Patches(_) => self.to_string(),
+            Self::Grid { .. } => {
+                self.to_string().replace("grids of ", "grid patches of size ").replace(", overlap ", " with overlap ")
+            }
+        }
+    }
 }
 
 impl fmt::Display for Unit {
@@ -182,8 +193,11 @@ impl std::str::FromStr for Unit {
         let unit = if text == "samples" { Some(Self::Samples) } else { patches().or_else(grid) };
         // Accept only text that this library would write.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
-            let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
-            Error::usage(format!("unit in the state: expected {expected}, found `{}`", text.escape_debug()))
+            Error::usage(format!(
+                "the `unit` of the state is `{}`, but must be `samples`, or a text such as `8 patches a sample` or \
+                 `grids of 64x64, overlap 16x16`",
+                text.escape_debug()
+            ))
         })
     }
 }

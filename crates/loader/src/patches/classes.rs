@@ -182,11 +182,18 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
         Dtype::U64 => collect(bytes, runs, |value| u64::from_le_bytes(value).cast_signed()),
         Dtype::I64 => collect(bytes, runs, i64::from_le_bytes),
         other => {
-            return Err(FormatError::usage(format!("patches by class need a mask of integers, found {other}")));
+            return Err(FormatError::usage(format!(
+                "drawing patches by class needs an integer mask, but the type of this mask is {other}"
+            )));
         }
     };
     found.ok_or_else(|| {
-        FormatError::limit("number of class runs in a mask", "max_decoded_bytes", most, most.saturating_add(1))
+        FormatError::limit(
+            "memory for locating the classes in a mask",
+            "max_decoded_bytes",
+            most,
+            most.saturating_add(1),
+        )
     })
 }
 

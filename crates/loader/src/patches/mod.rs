@@ -98,10 +98,11 @@ impl PatchPlan {
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
         let expected = u64::from(own().unwrap_or(self.most));
         if found != expected {
-            let size = format!("a scene of size {scene:?}");
-            return Err(FormatError::usage(format!(
-                "{size} has {found} patches, but the index or the inspected samples promised {expected}"
-            )));
+            let text = format!(
+                "the loader planned {expected} grid patches for this sample, but its size {scene:?} gives {found}"
+            );
+            return Err(FormatError::usage(text)
+                .with_hint("pack the dataset again, so that its index has the correct size of each sample"));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }

@@ -176,8 +176,8 @@ impl PoolShared {
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
-                let path = format!("slot {number} of {slots}, {} bytes of output", room.output_bytes);
-                Error::io(path, "allocate memory", Cause::from(error).with_hint(fewer_slots()))
+                let path = format!("slot {number} of {slots} ({} bytes)", room.output_bytes);
+                Error::io(path, "allocate memory for a batch", Cause::from(error).with_hint(fewer_slots()))
             })?;
             self.state().new_slot(made);
         }

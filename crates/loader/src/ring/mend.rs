@@ -31,9 +31,9 @@ impl OpenBatch {
             let handle = handles.get_mut(to_usize(fault.row)).and_then(Option::take);
             let (Some(at), Some(shard), Some(handle)) = (sample_at(&self.plan, fault.row), shard, handle) else {
                 return Err(Error::internal(
-                    "row that the device could not decode",
-                    "the number of a row in the batch",
-                    fault.row,
+                    format!("the device could not decode row {}, but the batch has no such row", fault.row),
+                    "",
+                    "",
                 ));
             };
             rows.push(OddRow {

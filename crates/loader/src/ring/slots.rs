@@ -50,7 +50,7 @@ impl Ring {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
         let Some(open) = batches.iter_mut().find(|open| open.state.is_waiting()) else { return };
-        let path = format!("batch {}, {bytes} bytes", open.plan.in_epoch);
+        let path = format!("batch {} ({bytes} bytes)", open.plan.in_epoch);
         open.fail(Error::io(path, "allocate memory", source));
         for read in open.plan.reads.drain(..) {
             if let Some(run) = read.run() {

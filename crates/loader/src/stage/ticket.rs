@@ -87,7 +87,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.end(Ending::Lost(Error::internal("batch on the device", "done or failed", "dropped")));
+        self.end(Ending::Lost(Error::internal("the device dropped a batch without finishing it", "", "")));
     }
 }
 

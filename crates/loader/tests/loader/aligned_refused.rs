@@ -54,7 +54,7 @@ fn samples_that_lack_something_and_damage() {
     assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
     // If a box is invalid in every format, its sample is damaged.
     let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
-    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "sides of length at least 0")] {
+    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "negative width or height: [")] {
         let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
         let (text, skipped) = error(&|values| values[2].as_mut().unwrap().1.clone_from(&all));
         assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
@@ -67,22 +67,19 @@ fn samples_that_lack_something_and_damage() {
         assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
         skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
     };
-    refused("field `mask`, aligned as a mask: its shape is [3, 4], but the upright picture is 40 × 56", &|values| {
+    refused("the mask in field `mask` has the shape [3, 4], but the upright picture is 40 × 56", &|values| {
         values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
     });
-    refused("field `boxes`, aligned as xyxy boxes in pixels: the shape must be [boxes, 4], but is [4, 5]", &|values| {
+    refused("field `boxes` (xyxy boxes in pixels): the shape must be [boxes, 4], but is [4, 5]", &|values| {
         values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
     });
-    refused(
-        "field `classes`, aligned as rows of `boxes`: expected one row for each of 5 boxes, found 4 rows",
-        &|values| {
-            values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
-        },
-    );
+    refused("field `classes` (rows of `boxes`): expected one row for each of 5 boxes, found 4 rows", &|values| {
+        values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
+    });
     // These boxes are in the format left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
     let hint = refused(
-        "aligned as xyxy boxes in pixels: box 0 has a side with a negative length: [20.0, 9.0, 8.0, 12.0]",
+        "field `boxes` (xyxy boxes in pixels): box 0 has a negative width or height: [20.0, 9.0, 8.0, 12.0]",
         &|values| {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
@@ -90,12 +87,12 @@ fn samples_that_lack_something_and_damage() {
     assert_eq!(hint, "pass `format = xywh` or `format = cxcywh`, which fits all boxes in this sample");
     let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
     refused(
-        "aligned as xyxy boxes in pixels: boxes must be in pixels, but all numbers in the sample are from 0 to 1",
+        "field `boxes` (xyxy boxes in pixels): boxes must be in pixels, but all numbers in the sample are from 0 to 1",
         &|values| {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
     );
-    refused("field `points`, aligned as keypoints in pixels: points ", &|values| {
+    refused("field `points` (keypoints in pixels): points ", &|values| {
         values[4] = Some((Codec::Raw, vec![0; 12], plain(Dtype::F32, &[1, 3]), None));
     });
 }
@@ -111,18 +108,21 @@ fn invalid_alignments_are_refused_at_open() {
     for (change, said) in [
         (
             &(|o: &mut LoaderOptions| o.view.align.push(("mask".into(), "boxes".parse().unwrap()))) as &dyn Fn(&mut _),
-            "`mask`: the field is aligned twice",
+            "field `mask` is aligned twice",
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]),
-            "only array fields can be aligned, but this field has the kind `text`",
+            "only array fields can be aligned, but this one is of kind `text`",
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]),
             "`nothing`: the dataset has no field with this name",
         ),
         (&|o: &mut LoaderOptions| o.view.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
-        (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "not a picture field"),
+        (
+            &|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]),
+            "no picture field with this name",
+        ),
         (&|o: &mut LoaderOptions| o.view.image = "raw".parse().unwrap(), "stored bytes"),
         (&|o: &mut LoaderOptions| o.view.cube = "patch4x4".parse().unwrap(), "whole arrays"),
         (
@@ -152,8 +152,14 @@ fn invalid_alignments_are_refused_at_open() {
             },
             "`fill` applies only to arrays, but pictures are loaded",
         ),
-        (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, text, JSON or bytes"),
-        (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),
+        (
+            &|o: &mut LoaderOptions| o.output.objects.push("image".into()),
+            "cannot be loaded as objects: its kind is `image`",
+        ),
+        (
+            &|o: &mut LoaderOptions| o.output.objects.push("mask".into()),
+            "`mask` is aligned as a mask, so it cannot be loaded as objects",
+        ),
         (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "no picture field is loaded"),
     ] {
         let error = refused(change);
@@ -183,7 +189,7 @@ fn masks_of_objects_and_polygons_that_are_none() {
         (
             "instances",
             &(|_: [u64; 2]| vec![2_u64, 3, 4]) as &dyn Fn([u64; 2]) -> Vec<u64>,
-            "aligned as masks of objects: the shape must be [masks,",
+            "(masks of objects): the shape must be [masks,",
         ),
         ("instances", &|[h, w]| vec![h, w], "the shape must be [masks,"),
         ("instances,rows=boxes", &|[h, w]| vec![4, h, w], "expected one row for each of 5 boxes, found 4 rows"),
@@ -191,9 +197,9 @@ fn masks_of_objects_and_polygons_that_are_none() {
         (
             "polygons,rows=boxes",
             &|_| vec![5, 2],
-            "the shape must be [polygons, points, 2], with one polygon for each box, but is ",
+            "the shape must be [polygons, points, 2] with one polygon for each box, but is ",
         ),
-        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: the shape must be [points, 2]"),
+        ("polygons", &|_| vec![4, 3], "(polygons in pixels): the shape must be [points, 2]"),
         ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected one row for each of 5 boxes, found 4 rows"),
     ] {
         let error = error(text, shape, all()).unwrap_err();

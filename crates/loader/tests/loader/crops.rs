@@ -143,7 +143,7 @@ fn crops_that_contradict_other_options_are_refused() {
         assert!(error.contains("crops: each crop has its own view") && error.contains("hint: leave"), "{error}");
     }
     let error = refused(crops().fields(["label"]));
-    assert!(error.contains("crops: no picture field is loaded"), "{error}");
+    assert!(error.contains("crops need a picture field, but none is loaded"), "{error}");
     let view = PictureCrop::from(View::center_crop(8, 8));
     for name in ["label", "image_0"] {
         let error = refused(options().crops([view.clone(), view.clone().named(name)]));
@@ -155,9 +155,14 @@ fn crops_that_contradict_other_options_are_refused() {
     assert!(refused(options().crops([bad])).contains("num_magnitude_bins"));
     let many = view.clone().augmented(vec![augment("random_grayscale"); 1024]);
     let error = refused(options().augment_pictures(vec![augment("random_grayscale")]).crops([many]));
-    assert!(error.contains("at most 1024 picture augmentations are supported, found 1025"), "{error}");
+    assert!(error.contains("at most 1024 picture augmentations are supported, but 1025 are given"), "{error}");
     let mut every_field = options().crops([view.augmented([augment("random_rotation(degrees=5)")])]);
     every_field.output.fields = None;
     let error = refused(every_field);
-    assert!(error.contains("the augmentation would move the pixels of `image_0` but not those in `cube`"), "{error}");
+    assert!(
+        error.contains(
+            "picture augmentation would move `image_0` but not `cube`, so their pixels would no longer match"
+        ),
+        "{error}"
+    );
 }

@@ -149,7 +149,7 @@ fn a_requested_type_is_used_if_no_value_changes() {
     assert_eq!(
         mixed.refused(cubes(Dtype::F16)),
         "sample 1, `cube-1`: field `cube`: float16 cannot hold all values of float32 (no-data is -9999)\n\
-         hint: choose `dtype` float32, which can hold both"
+         hint: choose the dtype float32, which can hold all values of both types"
     );
     assert!(
         mixed.refused(cubes(Dtype::I64)).contains("int64 cannot hold all values of float32"),
@@ -159,7 +159,7 @@ fn a_requested_type_is_used_if_no_value_changes() {
     let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32.into())]);
     assert_eq!(
         mixed.refused(fields("cub")),
-        "`dtype` names `cub`, which is not a decoded picture or array: expected one of [cube]"
+        "`dtype` cannot be set for `cub`, only for decoded pictures and arrays (cube)"
     );
     let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
     assert!(
@@ -176,12 +176,12 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
         (
             Kind::Plain(Dtype::F64),
             "sample 101, `cube-101`: field `cube`: float32 cannot hold all values of float64\n\
-             hint: choose `dtype` float64, which can hold both",
+             hint: choose the dtype float64, which can hold all values of both types",
         ),
         (
             Kind::Wide,
-            "sample 101, `cube-101`: field `cube`: an array has the shape [2, 5, 2], but the first sample has \
-             [2, 3, 2]\n\
+            "sample 101, `cube-101`: field `cube`: the array has the shape [2, 5, 2], but the array of the first \
+             sample has [2, 3, 2]\n\
              hint: load a patch, or pack the arrays with scalar fields `height`, `width` and `channels`",
         ),
     ] {
@@ -239,7 +239,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     assert_eq!(loader.names().len(), 0);
     let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
-    assert!(error.contains("field `cube` has arrays of several shapes"), "{error}");
+    assert!(error.contains("cannot batch field `cube`: its arrays differ in shape"), "{error}");
     // All arrays are large enough for the patch, so one batch can hold them.
     let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();

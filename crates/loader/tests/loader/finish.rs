@@ -358,18 +358,23 @@ fn impossible_options_are_refused_at_open() {
     let counts = |normalise| cubes.refused(options().normalise(normalise));
     let error = counts(normalise("cube", 4));
     assert!(
-        error.contains("must have 1 number or 5 numbers (one per band), but have 4") && error.contains("`cube`"),
+        error.contains("expected one mean and std, or one per band (5), found 4") && error.contains("`cube`"),
         "{error}"
     );
     let error = counts(normalise("mask", 1));
-    assert!(error.contains("must be float16, bfloat16 or float32, but is uint8\nhint:"), "{error}");
+    assert!(
+        error.contains(
+            "`mask` is uint8, but must be float16, bfloat16 or float32 to be normalised with mean and std\nhint:"
+        ),
+        "{error}"
+    );
     let error = counts(normalise("cubes", 1));
     assert!(
         error.contains("mean and std cannot be applied: field `cubes` is not loaded as a decoded array"),
         "{error}"
     );
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
-    assert!(error.contains("field `mask`: mean and std must have 1 number"), "{error}");
+    assert!(error.contains("field `mask`: expected one mean and std"), "{error}");
     let error = cubes.refused(options().augment(ALL).fields(["flags"]));
     assert!(
         error.contains("flips and rotations need a decoded array with two or three axes, but none is loaded"),
@@ -380,17 +385,17 @@ fn impossible_options_are_refused_at_open() {
     assert!(error.contains("band augmentation needs a decoded array with three axes"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
     let error = cubes.refused(options().augment_bands(augment_bands).dtype(doubles));
-    assert!(error.contains("`cube`, whose bands are augmented, must be float16, bfloat16 or float32"), "{error}");
+    assert!(
+        error.contains("`cube` is float64, but must be float16, bfloat16 or float32 for band augmentation"),
+        "{error}"
+    );
     let flags = ArrayDtype::Fields(vec![("flags".into(), ElementType::Bf16)]);
     let error = cubes.refused(options().dtype(flags));
-    assert!(error.contains("a bool array cannot become bfloat16") && error.contains("cube-0"), "{error}");
+    assert!(error.contains("a bool array cannot be converted to bfloat16") && error.contains("cube-0"), "{error}");
     let odd = Cubes::new(4, |_| [8, 9], 1);
     let error = odd.refused(options().augment(ALL).mode(Mode::Stored));
     assert!(
-        error.contains(
-            "arrays that are flipped or rotated together must all have the same size: expected 8 × 9, found 9 × 9 in \
-             field `mask`"
-        ),
+        error.contains("cannot flip or rotate the arrays together: field `mask` is 9 × 9, but another field is 8 × 9"),
         "{error}"
     );
 }
@@ -402,29 +407,29 @@ fn arrays_that_cannot_be_moved_are_refused() {
     let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
     assert!(
         error.contains(
-            "the augmentation has nothing to move: no decoded picture or array with two or three axes is loaded"
+            "the augmentation needs a decoded picture, or an array with two or three axes, but none is loaded"
         ),
         "{error}"
     );
     for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
         let error = cubes.refused(moved(texts));
-        let expected = "needs a field with decoded pictures, but none is loaded\nhint: use a single augmentation for \
-                        arrays: `random_affine`";
+        let expected = "needs a field with decoded pictures, but none is loaded\nhint: arrays can be augmented \
+                        only by a single `random_affine`";
         assert!(error.contains(expected), "{error}");
     }
     let error = cubes.refused(moved(&["random_rotation(degrees=9,mask_fill=256)"]));
     assert!(error.contains("field `mask`: uint8 cannot represent `mask_fill` 256\nhint:"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
     let error = cubes.refused(moved(&[MOVES[0]]).dtype(doubles));
-    assert!(error.contains("`cube`, whose pixels are mixed, must be float16, bfloat16 or float32"), "{error}");
+    assert!(error.contains("`cube` is float64, but must be float16, bfloat16 or float32 for interpolation"), "{error}");
     let odd = Cubes::new(4, |_| [8, 9], 1);
     let error = odd.refused(moved(&[MOVES[0]]).mode(Mode::Stored));
-    let expected = "must all have the same size: expected 8 × 9, found 9 × 9 in field `mask`";
+    let expected = "cannot flip or rotate the arrays together: field `mask` is 9 × 9, but another field is 8 × 9";
     assert!(error.contains(expected), "{error}");
     let mut wrong = moved(&[MOVES[0]]);
     wrong.view.augment_pictures =
         vec![Augmentation::RandomRotation { degrees: (5.0, -5.0), p: 1.0, outside: Outside::default() }];
-    assert!(cubes.refused(wrong).contains("angle in degrees for a random rotation"));
+    assert!(cubes.refused(wrong).contains("`degrees` in random_rotation"));
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
             // each shard has no picture, which leaves 9.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
-            assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
+            assert!(report.problems.iter().all(|p| p.what.contains("planted")), "{:?}", report.problems);
         }
     });
 }

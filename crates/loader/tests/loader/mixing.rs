@@ -181,9 +181,12 @@ fn unmixable_fields_are_refused() {
     let mut every_field = options();
     every_field.output.fields = None;
     for (options, said) in [
-        (options().image(LoaderOptions::default().view.image), "the pictures must be decoded and have a fixed size"),
-        (options().fields(["label"]), "mixed batches: no picture field is loaded\nhint: "),
-        (options().fields(["image"]), "no integer field `label`"),
+        (
+            options().image(LoaderOptions::default().view.image),
+            "mixing a batch needs decoded pictures of a fixed size\nhint: ",
+        ),
+        (options().fields(["label"]), "mixing a batch needs a picture field, but none is loaded\nhint: "),
+        (options().fields(["image"]), "mixing a batch needs an integer field `label`, but none is loaded"),
         (
             every_field,
             "field `cube` cannot be mixed: it is not a fixed-size picture, a mask aligned with one, or a scalar\nhint: ",
@@ -194,20 +197,17 @@ fn unmixable_fields_are_refused() {
                 options.output.mix = mix(&[]);
                 options
             },
-            "choose at least one of mixup, cutmix and mosaic",
+            "mixing a batch needs at least one of mixup, cutmix and mosaic",
         ),
         (
             options().mix(BatchMix { classes: 0, ..mix(&["mixup"]).unwrap() }),
-            "the field `label` needs at least one class",
+            "cannot mix the field `label`: the number of classes is 0\nhint: ",
         ),
         (
             options().mix(mix(&["mosaic", "mixup"]).unwrap()),
-            "a mosaic shows four pictures, which have no common label\nhint: ",
+            "a mosaic shows four pictures, which have no common `label`\nhint: ",
         ),
-        (
-            options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }),
-            "label: expected a class number below 2, found ",
-        ),
+        (options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), ", but must be a class number below 2"),
     ] {
         let error = refused(options);
         assert!(error.contains(said), "{error}");

@@ -229,8 +229,7 @@ fn moved_no_data_stays_no_data() {
     }
     assert!(moved > 4 && replaced > 1000, "{moved} {replaced}");
     let error = cubes.refused(options().augment_pictures(vec![moves]).no_data(NoData::AsStored));
-    let expected =
-        "field `cube` declares the no-data value -9999, and interpolation would mix it with other values\nhint: ";
+    let expected = "interpolation would mix the no-data value -9999 of field `cube` with other values\nhint: ";
     assert!(error.contains(expected), "{error}");
     // NaN as no-data is accepted, because a mean that includes NaN is NaN.
     let options = options().augment_pictures(vec![moves]).no_data(NoData::AsStored);
@@ -257,14 +256,11 @@ fn masks_have_theirs_by_name() {
 fn a_missing_no_data_value_is_an_error() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
-    let expected = "no-data values cannot be replaced, because no decoded array with three axes declares one\nhint: ";
+    let expected = "cannot replace no-data values: no decoded array with three axes declares a no-data value\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
     let error = without.refused(options().no_data(named("cube")));
-    assert!(
-        error.contains("no-data values cannot be replaced: field `cube` declares none (samples inspected: 8)"),
-        "{error}"
-    );
+    assert!(error.contains("field `cube` declares none in the 8 inspected samples"), "{error}");
     let error = with.refused(options().no_data(named("cubes")));
     assert!(
         error.contains("no-data replacement cannot be applied: field `cubes` is not loaded as a decoded array"),
@@ -274,12 +270,12 @@ fn a_missing_no_data_value_is_an_error() {
     every_field.output.fields = None;
     let error = with.refused(every_field);
     assert!(
-        error.contains("`mask`, whose no-data is replaced, must be float16, bfloat16 or float32, but is uint8"),
+        error.contains("`mask` is uint8, but must be float16, bfloat16 or float32 for no-data replacement"),
         "{error}"
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
     let error = with.refused(options().no_data(named("mask")).align(align));
-    assert!(error.contains("its no-data values cannot be replaced"), "{error}");
+    assert!(error.contains("no-data values of an aligned field cannot be replaced"), "{error}");
 }
 
 /// A device replaces no-data itself, so it must not refuse arrays for that reason.

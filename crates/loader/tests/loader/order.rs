@@ -413,9 +413,9 @@ fn a_state_of_something_else_is_refused() {
         assert!(error.to_string().contains("the state belongs to another loader") && error.hint().is_some(), "{error}");
     }
     let hint = order.clone().lanes(120).epoch_of(&state).unwrap_err().hint().unwrap().to_string();
-    assert_eq!(hint, "use `lanes = 240`, as when the state was saved, instead of 120");
+    assert_eq!(hint, "use `lanes = 240` instead of 120, as when the state was saved");
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
-    assert_eq!(error, "the state was saved with the seed 42, but this loader has the seed 43");
+    assert_eq!(error, "the state was saved with seed 42, but this loader has seed 43");
     let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();
     assert_eq!(error, "the state is at position 1001 of the epoch, but the epoch has only 1000 positions");
 }

@@ -193,11 +193,11 @@ fn patients_and_their_diagnoses() {
 fn invalid_splits_are_refused() {
     for (shares, said) in [
         (&[1.0][..], "at least two shares"),
-        (&[0.8, 0.3], "a sum of 1, found 1.1"),
-        (&[80.0, 20.0], "a sum of 1"),
-        (&[1.0, 0.0], "numbers above 0"),
-        (&[f64::NAN, 0.5], "numbers above 0"),
-        (&[f64::INFINITY, 0.5], "numbers above 0"),
+        (&[0.8, 0.3], "must add up to 1, but [0.8, 0.3] add up to 1.1"),
+        (&[80.0, 20.0], "must add up to 1"),
+        (&[1.0, 0.0], "must be a number above 0"),
+        (&[f64::NAN, 0.5], "must be a number above 0"),
+        (&[f64::INFINITY, 0.5], "must be a number above 0"),
     ] {
         let error = Split::new(shares, 0).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
@@ -214,6 +214,6 @@ fn invalid_splits_are_refused() {
     let error = refused(&split.clone().groups(texts(&[1, 2])), None);
     assert!(error.contains("`groups` has 2 values, but there are 300 samples"), "{error}");
     let both = split.clone().growing().stratify(Attribute::Column("label".into()));
-    assert!(refused(&both, None).contains("both growing and stratified"));
+    assert!(refused(&both, None).contains("`growing` and `stratify` cannot be combined"));
     assert!(refused(&split, Some(&[300, 301])).contains("there is no sample 300: the dataset has 300 samples"));
 }

@@ -227,8 +227,8 @@ fn a_mask_of_a_different_size_cannot_be_cut_with_its_cube() {
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
         loader.next_batch().unwrap().unwrap_err().to_string(),
-        "sample 1, `cube-1`: arrays that are cut together must all have the same size: \
-         expected 40 × 30, found 41 × 30 in field `mask`"
+        "sample 1, `cube-1`: cannot cut the same patch from all arrays: field `mask` is 41 × 30, \
+         but another field is 40 × 30"
     );
     assert!(loader.next_batch().unwrap().is_ok(), "the next row begins anew");
 }
@@ -240,10 +240,10 @@ fn invalid_patches_and_bands_are_refused() {
     let only = |field: &str, cube, bands| made.refused(options(cube).fields([field]).bands(bands));
     for (refused, said) in [
         (made.refused(options(patch(0, 4, PatchPlace::Random))), "a patch must be at least 1 × 1, not 0 × 4"),
-        (bands(Bands::List(vec![]), CubeMode::Whole), "`bands` must select at least one band, found List([])"),
+        (bands(Bands::List(vec![]), CubeMode::Whole), "`bands` must select at least one band, but the list is empty"),
         (
             bands(Bands::Range(4..4), patch(4, 4, PatchPlace::Cycle)),
-            "`bands` must select at least one band, found Range(4..4)",
+            "`bands` must select at least one band, but 4..4 contains none",
         ),
         (
             bands(Bands::Range(0..4), CubeMode::Raw),

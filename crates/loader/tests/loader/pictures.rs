@@ -120,7 +120,9 @@ fn useless_or_harmful_augmentations_are_refused() {
     every_field.output.fields = None;
     let moved = refused(every_field.clone());
     assert!(
-        moved.contains("the augmentation would move the pixels of `image` but not those in `cube`\nhint: "),
+        moved.contains(
+            "picture augmentation would move `image` but not `cube`, so their pixels would no longer match\nhint: "
+        ),
         "{moved}"
     );
     let colours = vec!["random_grayscale".parse().unwrap()];

@@ -259,19 +259,20 @@ fn states_of_a_different_unit_are_refused() {
     let grid = Patches::Grid { overlap: [0, 1, 2] };
     assert_eq!(
         refused(one, six),
-        "the state was saved by a loader that loads samples, but this loader loads 6 patches a sample"
+        "the state was saved while loading whole samples, but this loader loads 6 patches a sample"
     );
     assert_eq!(
         refused(six, one),
-        "the state was saved by a loader that loads 6 patches a sample, but this loader loads samples"
+        "the state was saved while loading 6 patches a sample, but this loader loads whole samples"
     );
     assert_eq!(
         refused(six, seven),
-        "the state was saved by a loader that loads 6 patches a sample, but this loader loads 7 patches a sample"
+        "the state was saved while loading 6 patches a sample, but this loader loads 7 patches a sample"
     );
     assert_eq!(
         refused(grid, six),
-        "the state was saved by a loader that loads grids of 9x14, overlap 1x2, but this loader loads 6 patches a sample"
+        "the state was saved while loading grid patches of size 9x14 with overlap 1x2, but this loader loads 6 \
+         patches a sample"
     );
     // States that count samples keep the old format, without a unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
@@ -381,8 +382,8 @@ fn invalid_patches_per_sample_are_refused() {
         (six().cube(CubeMode::Whole), "several patches per sample need a patch size, such as `patch64x64`"),
         (
             six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
-            "`center` cuts a single patch from each sample, but several patches are requested\n\
-             hint: use a size such as `patch64x64` instead",
+            "`center` cuts one patch from each sample, so it cannot be used with several patches per sample\n\
+             hint: choose a patch such as `patch64x64`, or load one patch per sample",
         ),
     ] {
         assert_eq!(made.refused(options), said);
@@ -391,15 +392,15 @@ fn invalid_patches_per_sample_are_refused() {
     let cube = || six().fields(["cube"]);
     assert_eq!(
         bands.refused(cube()),
-        "several patches per sample: the scenes of field `cube` have different numbers of bands\n\
-         hint: choose `bands` that all scenes have, or pack each sensor as a separate dataset"
+        "cannot cut several patches per sample from field `cube`: its samples have different numbers of bands\n\
+         hint: select bands that all samples have with `bands`, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
     // Not all samples are inspected, so the loader does not know the sizes in advance.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
-        "patches cannot form a grid: the arrays of field `cube` differ in size, and the index does not contain their sizes\n\
+        "patches cannot form a grid: the arrays of field `cube` differ in size, and their sizes are not in the index\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
     assert_eq!(load(&varied, six().fields(["cube"])).len(), 36);
@@ -408,8 +409,8 @@ fn invalid_patches_per_sample_are_refused() {
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    let expected = "sample 1, `cube-1`: a scene of size [1, 40, 60] has 25 patches, but the index or the \
-                    inspected samples promised 15";
+    let expected = "sample 1, `cube-1`: a scene of size [1, 40, 60] has 25 patches, but 15 were expected \
+                    from the index or the inspected samples";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 

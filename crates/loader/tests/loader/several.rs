@@ -137,15 +137,15 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();
     assert!(
         text.contains("draws from 2 datasets, but the loader has 1")
-            && text.contains("`concat` of the sampling's datasets"),
+            && text.contains("join the same datasets with `concat`"),
         "{text}"
     );
     // With the datasets swapped, the sampling draws up to 20 samples from the dataset that has only
     // 10.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
-    assert!(text.contains("draws from 20 samples, but dataset 0 has 10"), "{text}");
+    assert!(text.contains("draws from 20 samples, but dataset 0 has only 10"), "{text}");
     let text = open(&second, Arc::new(Order::of(&first, 1))).unwrap_err();
-    assert!(text.contains("draws from 20 samples, but the dataset has 10"), "{text}");
+    assert!(text.contains("draws from 20 samples, but the dataset has only 10"), "{text}");
     assert!(open(&second, Arc::new(Weighted::by_sample(&[1.0; 11], 1).unwrap())).is_err());
     assert!(open(&second, Arc::new(Weighted::by_sample(&[1.0; 10], 1).unwrap())).is_ok());
     let nested: Arc<dyn Sampling> = mixture(&first, &second);

@@ -71,13 +71,13 @@ fn memory_that_cannot_be_had_is_an_error() {
     // With a stage, slots are allocated when the loader opens, so opening fails.
     if options.resources.stage.is_some() {
         let text = Loader::open(&disk.open(), options).unwrap_err().to_string();
-        assert!(text.starts_with("`slot 1 of 3, "), "{text}");
+        assert!(text.starts_with("`slot 1 of 3 ("), "{text}");
         return;
     }
     let mut loader = Loader::open(&disk.open(), options).unwrap();
     for number in 0..2 {
         let text = loader.next_batch().unwrap().unwrap_err().to_string();
-        assert!(text.starts_with(&format!("`batch {number}, ")), "{text}");
+        assert!(text.starts_with(&format!("`batch {number} (")), "{text}");
     }
     assert!(loader.next_batch().is_none());
 }

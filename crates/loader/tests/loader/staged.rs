@@ -241,7 +241,7 @@ fn a_lost_device_is_one_error_and_the_end() {
     let disk = Disk::alike(&[30]);
     for (trouble, words) in [
         (Trouble::LostAt(2), "the device fell off the bus"),
-        (Trouble::DropsAt(1), "expected done or failed, found dropped"),
+        (Trouble::DropsAt(1), "the device dropped a batch without finishing it"),
     ] {
         let (staged, _) = options(trouble);
         let mut loader = Loader::open(&disk.open(), staged).unwrap();
@@ -298,7 +298,7 @@ fn floats_need_pictures_to_make_them_of() {
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), options.dtype(dtype)).unwrap_err().to_string();
     assert!(
-        error.contains("pictures can be loaded only as uint8, float16, bfloat16 or float32, not as float64"),
+        error.contains("pictures can be loaded as uint8, float16, bfloat16 or float32, but not as float64"),
         "{error}"
     );
 }

@@ -68,12 +68,8 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     // row. A record of this length cannot hold a picture of this size. It could hold an array of this size, because
     // equal elements take only a few stored bytes, so arrays are checked against a different limit.
     for (said, words, options) in [
-        (
-            17,
-            "decoded picture: expected 663 bytes (height × width × 3 from the index), found 624 bytes (16 × 13 × 3)",
-            options(4),
-        ),
-        (8, "from the index", options(4)),
+        (17, "the picture decodes to 624 bytes (16 × 13 × 3), but its size in the index gives 663", options(4)),
+        (8, "the index", options(4)),
         (1 << 22, "max_expansion", of("image")),
         (1 << 23, "max_run_bytes", of("cube")),
         (u32::MAX, "max_decoded_bytes", options(4)),
@@ -140,7 +136,7 @@ fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
     let dataset = disk.open();
     let drop = |batch_size, world_size| options(batch_size).end(End::Drop).world_size(world_size);
     for (batch_size, world_size, found) in
-        [(17, 1, "has 17 samples"), (5000, 1, "has 5000 samples"), (9, 2, "has 2 × 9 samples")]
+        [(17, 1, "needs 17 samples"), (5000, 1, "needs 5000 samples"), (9, 2, "needs 9 samples on each of 2 ranks")]
     {
         let error = Loader::open(&dataset, drop(batch_size, world_size)).unwrap_err();
         let text = told(&error, &error.hint(), Voice::Python);

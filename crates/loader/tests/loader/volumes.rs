@@ -301,8 +301,8 @@ fn volumes_that_cannot_be_cut_are_refused() {
     let mut loader = open("patch3x5x7", |options| options.mode(Mode::Stored).batch_size(1)).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "sample 5, `v5`: arrays that are cut together must all have the same size: expected \
-                    8 × 12 × 15, found 9 × 12 × 15 in field `mask`";
+    let expected = "sample 5, `v5`: cannot cut the same patch from all arrays: field `mask` is \
+                    9 × 12 × 15, but another field is 8 × 12 × 15";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     let mut loader = open("patch9x5x7", |options| options).unwrap();
     let error = loader.next_batch().unwrap().unwrap_err().to_string();
@@ -311,11 +311,11 @@ fn volumes_that_cannot_be_cut_are_refused() {
     for (found, said) in [
         (
             refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))),
-            "volumes of field `volume` do not support selecting bands",
+            "field `volume`: selecting bands is not supported for volumes",
         ),
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
-            "volumes of field `volume` are [depth, height, width, channels], so the layout `chw` is not supported",
+            "field `volume`: the layout `chw` is not supported for volumes with channels",
         ),
         (
             refused("patch5x7", |o| o.fields(["mask"]).augment(Augment { flip_planes: true, ..Augment::default() })),

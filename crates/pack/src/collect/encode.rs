@@ -137,9 +137,10 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
         let Some((position, place)) = position.and_then(|position| Some((position, values.get_mut(position)?))) else {
             let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
             let (whose, hint) = match layout.origin {
-                LayoutOrigin::Dataset { .. } => {
-                    ("the dataset has", "omit the field, or write the samples to a new dataset")
-                }
+                LayoutOrigin::Dataset { .. } => (
+                    "the dataset has",
+                    "omit the field, or write the samples to a new dataset and load both datasets with `concat`",
+                ),
                 LayoutOrigin::Program => (
                     "the schema and the first sample have",
                     "pass all fields in the first sample, with None for missing values, or pass a schema",
@@ -155,7 +156,7 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
     }
     let unnamed = layout.fields.iter().zip(&values).find(|(_, value)| value.is_none());
     if let (LayoutOrigin::Dataset { names_all: true }, Some((field, _))) = (layout.origin, unnamed) {
-        let text = format!("the sample has no field of this name, but the dataset has one of kind {}", field.kind);
+        let text = format!("the dataset has this field (of kind {}), but the sample does not", field.kind);
         return Err(CollectError::misfit(key, &field.name, text, "pass None if the sample has no value"));
     }
     Ok(values.into_iter().map(Option::flatten).collect())
@@ -170,6 +171,8 @@ struct FieldOfSample<'a> {
 enum NoPicture {
     /// The value cannot be stored as a picture. Contains a description of the value and a hint.
     Misfit(String, &'static str),
+    /// The file, or a frame of the clip, is damaged or not supported. Contains the whole message.
+    Unusable(String),
     Refused(SampleError),
 }
 
@@ -209,7 +212,7 @@ impl FieldOfSample<'_> {
                 self.misfit(format!("there is no class `{}`", name.escape_debug()), hint)
             })?,
             (Some(SampleValue::Array(array)), _) if array.shape().is_empty() => {
-                let found = "an array with no axes (a single number)";
+                let found = "an array without axes (a single number)";
                 return Err(self.expected(dtype.name(), found, "pass the number itself instead of an array"));
             }
             (Some(other), _) => return Err(self.expected(dtype.name(), &other.found(), "")),
@@ -256,15 +259,21 @@ impl FieldOfSample<'_> {
             NoPicture::Misfit(found, hint) => {
                 let expected = match self.field.kind {
                     Kind::Frames => "a list of complete JPEG files",
-                    _ => "a complete JPEG, PNG, WebP, BMP or TIFF file, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]",
+                    _ => {
+                        "a complete JPEG, PNG, WebP, BMP or TIFF file (or uint8 pixels of shape [height, width], \
+                         [height, width, 1] or [height, width, 3])"
+                    }
                 };
                 self.expected(expected, &found, hint)
             }
+            NoPicture::Unusable(text) => self.misfit(text, ""),
             NoPicture::Refused(error) => self.refused(error),
         })?;
         if packed.has_profile && !field.has_profile() {
             let text = "the picture has a colour profile, but the dataset has no field `icc` to store it";
-            return Err(self.misfit(text, "write these samples to another dataset; `concat` loads both as one"));
+            return Err(
+                self.misfit(text, "write these samples to another dataset, and load both datasets with `concat`")
+            );
         }
         counts.has_profile |= packed.has_profile;
         counts.odd.extend(packed.oddity.map(|what| OddPicture {
@@ -295,7 +304,10 @@ impl FieldOfSample<'_> {
             (_, SampleValue::Bytes(file)) => {
                 let info = probe(file)?.ok_or_else(|| {
                     let head = file.get(..8).unwrap_or(file);
-                    let found = format!("{} bytes that begin with `{}`", file.len(), head.escape_ascii());
+                    let found = match file.len() {
+                        0 => "an empty file".to_owned(),
+                        bytes => format!("{bytes} bytes that begin with `{}`", head.escape_ascii()),
+                    };
                     NoPicture::Misfit(found, "")
                 })?;
                 counts.deep += u64::from(info.deep);
@@ -357,7 +369,8 @@ impl FieldOfSample<'_> {
                 LayoutOrigin::Dataset { .. } => "as in the dataset",
                 LayoutOrigin::Program => "as in the first sample",
             };
-            self.expected(&format!("an array of {dtype} with {axes} axes, {whose}"), &found, "")
+            let noun = if axes == 1 { "axis" } else { "axes" };
+            self.expected(&format!("an array of {dtype} with {axes} {noun} ({whose})"), &found, "")
         })
     }
 
@@ -379,7 +392,7 @@ impl FieldOfSample<'_> {
         };
         if self.field.kind == Kind::Json {
             check_json(&bytes, &Limits::default()).map_err(|error| match error {
-                shardpack_format::Error::Format { expected, found, .. } => self.expected(&expected, &found, ""),
+                shardpack_format::Error::Format { what, .. } => self.misfit(what, ""),
                 other => self.refused(other),
             })?;
         }
@@ -388,16 +401,16 @@ impl FieldOfSample<'_> {
 }
 
 fn probe(file: &[u8]) -> Result<Option<PictureInfo>, NoPicture> {
-    probe_picture(file).map_err(|flaw| NoPicture::Misfit(flaw.detail, ""))
+    probe_picture(file).map_err(|flaw| NoPicture::Unusable(flaw.detail))
 }
 
 fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
-    let misfit = |found: String| NoPicture::Misfit(format!("{found} as frame {number}"), "");
+    let unusable = |why: String| Err(NoPicture::Unusable(format!("frame {number} {why}")));
     match probe_picture(file) {
         Ok(Some(info)) if info.jpeg.is_some() => Ok(FrameFile { bytes: file.into(), info }),
-        Ok(Some(info)) => Err(misfit(info.media_type.into())),
-        Ok(None) => Err(misfit(format!("{} bytes that are not a picture", file.len()))),
-        Err(flaw) => Err(misfit(flaw.detail)),
+        Ok(Some(info)) => unusable(format!("must be a JPEG, not {}", info.media_type)),
+        Ok(None) => unusable(format!("must be a JPEG, but is not a picture ({} bytes)", file.len())),
+        Err(flaw) => unusable(format!("cannot be used: {}", flaw.detail)),
     }
 }
 

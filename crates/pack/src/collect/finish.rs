@@ -31,7 +31,7 @@ impl Collector {
         if *committed {
             return Err(complete());
         }
-        let none = || CollectError::usage("no sample was added", "");
+        let none = || CollectError::usage("no samples were added", "");
         let layout = lock(&self.layout).clone().ok_or_else(none)?;
         let mut added = lock(&self.added);
         if let Some(addition) = self.addition()

@@ -60,7 +60,7 @@ pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result
             "cannot use the classes [{}], because the labels of the dataset are numbers without names",
             given.join(", ")
         );
-        return Err(CollectError::usage(text, "omit the classes"));
+        return Err(CollectError::usage(text, "omit the list of classes"));
     };
     let Some(given) = given else {
         let labels = Some(LabelClasses::new(known));

@@ -134,7 +134,7 @@ impl ProgramLayout {
         };
         let schema = Schema::new(parts.declare()).map_err(|error| {
             let hint = "rename the field: in a dataset of pictures, icc, height, width, orientation, gpu_jpeg and \
-                        names of figures such as `image.score` are reserved";
+                        names such as `image.score` are reserved";
             CollectError::usage(error.to_string(), hint)
         })?;
         let labels = options.classes.as_deref().map(LabelClasses::new);
@@ -212,11 +212,11 @@ impl LayoutParts {
                     FieldEncoder::Array(field, choice(name))
                 }
                 Kind::Text | Kind::Json | Kind::Bytes => {
-                    FieldEncoder::Bytes(schema.stored_position(name).ok_or_else(|| fidelity::no_columns(name))?)
+                    FieldEncoder::Bytes(schema.stored_position(name).ok_or_else(|| fidelity::no_columns(schema, name))?)
                 }
                 Kind::Scalar(dtype) => {
                     let columns = Columns::of(schema, &[Field::scalar(name, dtype)]);
-                    FieldEncoder::Scalar(columns.ok_or_else(|| fidelity::no_columns(name))?, dtype)
+                    FieldEncoder::Scalar(columns.ok_or_else(|| fidelity::no_columns(schema, name))?, dtype)
                 }
             };
             Ok(ProgramField { name: name.clone(), kind: *kind, encoder })

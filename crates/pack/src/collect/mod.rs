@@ -316,7 +316,7 @@ impl Collector {
         if let Some(place) = sample.order
             && !added.places.insert(place)
         {
-            return refuse(format!("another sample already has the `order` {place}"));
+            return refuse(format!("another sample already has `order` {place}"));
         }
         added.keys.insert(Arc::clone(&key));
         added.begun += 1;

@@ -2,6 +2,7 @@
 
 use shardpack_array::Array;
 use shardpack_format::Dtype;
+use shardpack_sources::words::plural;
 
 /// One value of a sample.
 ///
@@ -64,10 +65,10 @@ impl SampleValue {
     #[must_use]
     pub fn found(&self) -> String {
         match self {
-            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
+            Self::Bytes(bytes) => plural(bytes.len() as u64, "byte"),
             Self::Array(array) => format!("an array of {} with shape {:?}", array.dtype(), array.shape()),
             Self::Pixels(array) => format!("pixels of {} with shape {:?}", array.dtype(), array.shape()),
-            Self::Frames(frames) => format!("a list of {} files", frames.len()),
+            Self::Frames(frames) => format!("a list of {}", plural(frames.len() as u64, "file")),
             Self::Number { value, .. } => value.found(),
             Self::Text(_) => "text".into(),
             Self::Json(_) => "a JSON document".into(),

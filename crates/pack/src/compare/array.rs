@@ -135,11 +135,12 @@ pub fn compare_arrays(
     let (&[height, width, bands], true) = (source.shape(), source.shape() == decoded.shape()) else {
         let (source, decoded) = (source.shape(), decoded.shape());
         return Err(Error::usage(format!(
-            "expected two arrays of equal shape with three axes, found {source:?} and {decoded:?}"
+            "the two arrays must have three axes and the same shape, but their shapes are {source:?} and {decoded:?}"
         )));
     };
     let size = |axis: u64| {
-        usize::try_from(axis).map_err(|_| Error::usage(format!("an axis of {axis} elements does not fit into memory")))
+        usize::try_from(axis)
+            .map_err(|_| Error::usage(format!("the array does not fit in memory: an axis has {axis} elements")))
     };
     let (height, width, bands) = (size(height)?, size(width)?, size(bands)?);
     let mut meter = Meter::new(height, width, bands, no_data, options);

@@ -45,7 +45,7 @@ impl ArrayRecorder {
     /// Finds the field `name` and its columns in a schema. If `axes` is given, also finds the shape columns for
     /// an array with this many axes.
     pub(crate) fn new(schema: &Schema, name: &str, axes: Option<usize>, has_figures: bool) -> Result<Self> {
-        let lacks = || no_columns(name);
+        let lacks = || no_columns(schema, name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
         Ok(Self {
             value: schema.stored_position(name).ok_or_else(lacks)?,

@@ -50,8 +50,12 @@ pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
 }
 
-pub(crate) fn no_columns(field: &str) -> Error {
-    Error::usage(format!("the schema lacks the field `{}` or one of its columns", field.escape_debug()))
+pub(crate) fn no_columns(schema: &Schema, field: &str) -> Error {
+    let name = field.escape_debug();
+    Error::usage(match schema.fields().iter().any(|known| known.name == field) {
+        true => format!("the schema lacks a column that belongs to the field `{name}`"),
+        false => format!("the schema has no field `{name}`"),
+    })
 }
 
 /// Returns true if `name` is one of the scalar fields that [`fields`] adds for an array field of this schema. A

@@ -73,7 +73,7 @@ impl PictureRecorder {
 
     pub(crate) fn new(schema: &Schema, name: &str, columns: PictureColumns, options: &PictureOptions) -> Result<Self> {
         let PictureColumns { is_described, takes_profile, has_frames, has_segments } = columns;
-        let lacks = || no_columns(name);
+        let lacks = || no_columns(schema, name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
         let figures = Self::figure_columns(name, options);
         let value = schema.stored_position(name).ok_or_else(lacks)?;

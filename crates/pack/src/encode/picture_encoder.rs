@@ -132,8 +132,8 @@ impl PictureEncoder {
             let decoded = self.loads.check(picture.media_type, source, &limits);
             let (width, height) = decoded.map_err(|error| SampleError::Picture { error })?;
             if (width, height) != (picture.width.into(), picture.height.into()) {
-                let expected = format!("{} x {}, as in the header", picture.width, picture.height);
-                let error = Error::format("size of the decoded picture", expected, format!("{width} x {height}"));
+                let expected = format!("{} × {} pixels (as in the header)", picture.width, picture.height);
+                let error = Error::format("decoded size", expected, format!("{width} × {height} pixels"));
                 return Err(SampleError::Picture { error });
             }
         }

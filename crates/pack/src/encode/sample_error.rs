@@ -98,8 +98,10 @@ impl SampleError {
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values outside the range of float16"),
-            Self::Encode(EncodeError::ErrorBound { .. }) => Some("values whose errors would exceed `max_error`"),
-            Self::Encode(EncodeError::BecomesNoData { .. }) => Some("values that rounding would turn into no-data"),
+            Self::Encode(EncodeError::ErrorBound { .. }) => Some("values that would change by more than `max_error`"),
+            Self::Encode(EncodeError::BecomesNoData { .. }) => {
+                Some("values that rounding would turn into the no-data value")
+            }
             _ => None,
         }
     }

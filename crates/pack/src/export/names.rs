@@ -87,7 +87,7 @@ impl FileNames {
             // Find names that several files would still share after getting their full names.
             let stuck: Vec<u64> = crowd.iter().copied().filter(|name| names.crowded.contains(name)).collect();
             if let Some(key) = stuck.first().and_then(|&name| names.twice(name, keys())) {
-                return Err(Error::format("sample key", "unique keys", format!("`{key}` twice")));
+                return Err(Error::format("sample keys", "unique keys", format!("`{key}` twice")));
             }
             names.stuck.extend(stuck);
             if crowd.is_empty() {
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn keys_that_occur_twice_are_an_error_before_anything_is_written() {
         let twice = plan(&cubes(), &[], &["a", "b", "a"]).unwrap_err();
-        assert_eq!(twice.to_string(), "sample key: expected unique keys, found `a` twice");
+        assert_eq!(twice.to_string(), "sample keys: expected unique keys, found `a` twice");
     }
 
     #[test]

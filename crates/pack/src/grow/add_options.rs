@@ -151,7 +151,7 @@ impl AddOptions {
         AddOption::new(
             "force",
             Takes::Switch,
-            "Discard the unfinished files of an interrupted `add` or `remove`",
+            "Discard the unfinished files from an interrupted `add` or `remove`",
             |options, given| given.switch().map(|on| options.force = on),
             |_| None,
         ),

@@ -19,7 +19,8 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
         return Ok(Vec::new());
     };
     if listing.classes.is_empty() {
-        let hint = Hint::new("put them into folders named after their classes, or pass a table of their labels with ");
+        let hint =
+            Hint::new("put the new samples into folders named after their classes, or pass a table of labels with ");
         let text = format!("the dataset has {} classes, but the new samples have none", known.len());
         bail!(Hinted::new(text, hint.and([Setting::any("labels", "FILE")])));
     }
@@ -90,7 +91,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                     FieldKind::Json => "lists or objects",
                     _ => dtype.map_or("text", Dtype::name),
                 };
-                bail!("column `{name}`: expected {expected}, as in the dataset, found {}", values.type_name())
+                bail!("column `{name}`: expected {expected} (as in the dataset), found {}", values.type_name())
             }
         };
         listing.columns.push(shardpack_sources::TableColumn { name: field.name.clone(), values });
@@ -109,7 +110,7 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
                 listing.samples.len(),
                 some(keys.into_iter(), count)
             );
-            bail!(Hinted::new(text, "pack them into a new dataset; `concat` loads both as one"))
+            bail!(Hinted::new(text, "pack the new samples into another dataset, and load both datasets with `concat`"))
         }
     };
     let keys = |of: &dyn Fn(&shardpack_sources::SourceSample) -> bool| {

@@ -16,11 +16,11 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
         bail!(Hinted::new(
             format!(
-                "`{name}` was not packed from a folder of pictures or cubes, so its recipe cannot tell how to pack \
-                 new files"
+                "`{name}` was not packed from a folder of pictures or cubes, so its recipe does not say how to \
+                 pack new files"
             ),
             "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or `Writer(…, \
-             append=True)`; `concat` loads two datasets as one"
+             append=True)`; or pack another dataset, and load both datasets with `concat`"
         ));
     };
     let kind = recipe.kind;

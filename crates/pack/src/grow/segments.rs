@@ -139,9 +139,11 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     let schema = Schema::new(fields)?;
     let is_users = |field: &&Field| schema.is_segment_index(field) && !base.schema.is_segment_index(field);
     if let Some(field) = base.schema.fields().iter().find(is_users) {
-        let text =
-            format!("cannot add segment indexes, because the dataset already has its own field `{}`", field.name);
-        bail!(Hinted::new(text, "pack the dataset again, with another name for that field"));
+        let text = format!(
+            "cannot add a segment index, because the dataset already has a field with its name, `{}`",
+            field.name
+        );
+        bail!(Hinted::new(text, "pack the dataset again, with another name for this field"));
     }
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }

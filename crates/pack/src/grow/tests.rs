@@ -183,7 +183,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
     for (table, words) in [
         ("key,label\ncat/2.jpg,cat\n", "has no column `age`"),
         ("key,label,age,size\ncat/2.jpg,cat,1,3\n", "the table has a column `size`"),
-        ("key,label,age\ncat/2.jpg,cat,old\n", "expected float64, as in the dataset, found text"),
+        ("key,label,age\ncat/2.jpg,cat,old\n", "expected float64 (as in the dataset), found text"),
         ("key,age\ncat/2.jpg,2\n", "the new samples have none"),
     ] {
         let error = with(table).unwrap_err();
@@ -214,7 +214,7 @@ fn lists_and_objects_of_a_table_come_along() {
     }
     place.photo("week-3/d.jpg", 4);
     let error = with("week-3", row("d.jpg", "\"none\"")).unwrap_err().to_string();
-    assert_eq!(error, "column `boxes`: expected lists or objects, as in the dataset, found text");
+    assert_eq!(error, "column `boxes`: expected lists or objects (as in the dataset), found text");
     place.verify(3);
 }
 
@@ -262,13 +262,13 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
     let hints = error.hints();
-    assert!(error.to_string().contains("the table has no key column `photo`"), "{error}");
+    assert!(error.to_string().contains("the table has no column `photo` for the keys"), "{error}");
     assert_eq!(hints[0].told(Voice::Command), "pass `--key-column NAME` to select another column");
     place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
     assert_eq!(place.open(None).column("id").unwrap().to_i64s().unwrap().len(), 3);
     let alone = AddOptions { key_column: Some("photo".into()), ..AddOptions::default() };
     let error = place.add("next", &alone).unwrap_err().to_string();
-    assert!(error.contains("names a column of a table of labels, but no table is given"), "{error}");
+    assert!(error.contains("the option has no effect without a table of labels"), "{error}");
     place.verify(3);
 }
 

@@ -128,11 +128,11 @@ impl PackOptions {
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {
-            return Err(ArgumentError::of(option, "applies only to packing, not to a plan"));
+            return Err(ArgumentError::of(option, "this option is for `pack`, not for `plan`"));
         }
         if is_given(given, "splits") {
             let error = ArgumentError::of("splits", "a plan describes one dataset, not several splits");
-            return Err(error.with_hint("plan each split by itself, for example `SRC/train`"));
+            return Err(error.with_hint("plan each split separately, for example `SRC/train`"));
         }
         Self::read(given, out)
     }

@@ -188,7 +188,11 @@ impl ReportArguments {
         ),
         ladder("short_side", Takes::List("LIST"), "Shorter sides of re-encoded pictures, in pixels"),
         ladder("long_side", Takes::List("LIST"), "Longer sides of re-encoded pictures, in pixels"),
-        ladder("max_error", Takes::List("LIST"), "Maximum errors of fixed-point cubes [default: from the noise]"),
+        ladder(
+            "max_error",
+            Takes::List("LIST"),
+            "Maximum errors of fixed-point cubes [default: from the noise of the bands]",
+        ),
         ladder(
             "codec",
             Takes::Words(words::<Option<Coder>>, "LIST"),
@@ -271,20 +275,21 @@ impl ReportArguments {
         self.ladders.iter().filter(|(name, _)| *name == option).map(|(_, value)| value.as_str()).collect()
     }
 
-    fn has_ladder(&self, is: impl Fn(&About) -> bool) -> bool {
-        self.ladders.iter().any(|(name, _)| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
+    fn first_ladder(&self, is: impl Fn(&About) -> bool) -> Option<&'static str> {
+        let mut names = self.ladders.iter().map(|(name, _)| *name);
+        names.find(|name| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
     }
 
-    /// Returns true if the options request candidates for pictures.
+    /// Returns the first option that requests candidates for pictures.
     #[must_use]
-    pub fn is_on_pictures(&self) -> bool {
-        self.has_ladder(|about| !about.jpeg.is_empty())
+    pub fn option_on_pictures(&self) -> Option<&'static str> {
+        self.first_ladder(|about| !about.jpeg.is_empty())
     }
 
-    /// Returns true if the options request candidates for cubes.
+    /// Returns the first option that requests candidates for cubes.
     #[must_use]
-    pub fn is_on_cubes(&self) -> bool {
-        self.has_ladder(|about| about.jpeg.is_empty())
+    pub fn option_on_cubes(&self) -> Option<&'static str> {
+        self.first_ladder(|about| about.jpeg.is_empty())
     }
 
     /// Parses the conditions of [`want`](Self::want).

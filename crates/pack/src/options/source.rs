@@ -187,7 +187,7 @@ pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), Argum
 
 pub(crate) fn no_table(option: &'static str) -> ArgumentError {
     let hint = Hint::new("pass the table with ").and([Setting::any("labels", "FILE")]);
-    ArgumentError::of(option, "names a column of a table of labels, but no table is given").with_hint(hint)
+    ArgumentError::of(option, "the option has no effect without a table of labels").with_hint(hint)
 }
 
 pub(crate) fn abouts<O>(table: &'static [Declared<O>]) -> impl Iterator<Item = &'static About> {

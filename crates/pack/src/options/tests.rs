@@ -95,8 +95,8 @@ fn values_that_do_not_fit_are_named() {
         ("jpeg", text("fast"), "jpeg: expected tile, keep or reencode, found `fast`"),
         ("upright", text("yes"), "expected true or false, found `yes`"),
         ("max_error", text("small"), "max_error: expected a number, found `small`"),
-        ("part", OptionValue::Pair(5, 4), "part: expected a part and the number of parts, such as 1/4, found `5/4`"),
-        ("spatial", OptionValue::Pair(0, 4), "spatial: expected a height and a width"),
+        ("part", OptionValue::Pair(5, 4), "part: `5/4` is not a valid part: write for example 1/4 for part 1 of 4"),
+        ("spatial", OptionValue::Pair(0, 4), "spatial: `0x4` is not a valid height and width"),
         ("threads", OptionValue::Integer(-1), "threads: expected a number from 1 to 1024, found `-1`"),
         ("target", text("psnr=40"), "target: expected ssimulacra2=SCORE"),
         ("memory", text("8 potatoes"), "memory: unknown unit"),
@@ -121,12 +121,12 @@ fn options_that_would_have_no_effect_are_refused() {
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
         (
             &[("key_column", "id")],
-            "--key-column: names a column of a table of labels, but no table is given",
+            "--key-column: the option has no effect without a table of labels",
             "`--labels FILE`",
         ),
         (
             &[("label_column", "id")],
-            "--label-column: names a column of a table of labels, but no table is given",
+            "--label-column: the option has no effect without a table of labels",
             "`--labels FILE`",
         ),
     ] {

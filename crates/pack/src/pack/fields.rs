@@ -4,9 +4,12 @@ use super::options::PackOptions;
 use super::{tables, trials};
 use crate::bail;
 use crate::encode::{ArrayRecorder, PictureRecorder, fidelity};
-use shardpack_array::{ArrayOptions, Trial};
+use shardpack_array::{ArrayOptions, Prefer, Trial};
 use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
-use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
+use shardpack_recipe::{
+    ArgumentError, ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, StorageOptions,
+    Variables,
+};
 use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 
 /// Common names of label columns.
@@ -89,7 +92,7 @@ impl FolderFields {
         let schema = Schema::new(fields.collect()).map_err(|error| {
             let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
                         `orientation` and `gpu_jpeg` are reserved";
-            Hinted::new(format!("a column of the table of labels cannot be stored as a field: {error}"), hint)
+            Hinted::new(format!("cannot store a column of the table of labels: {error}"), hint)
         })?;
         let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
         Ok(Metadata { schema, classes, recipe, shards: None })
@@ -154,26 +157,34 @@ fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Resul
     let (cubes, arrays) = (&options.source.cubes, options.arrays);
     let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());
     // Masks are arrays, so codec options apply to them.
-    let allowed = match has_masks {
-        true => ArrayOptions {
-            coder: arrays.coder,
-            level: arrays.level,
-            filter: arrays.filter,
-            prefer: arrays.prefer,
-            ..ArrayOptions::default()
-        },
-        false => ArrayOptions::default(),
+    let arrays = match has_masks {
+        true => ArrayOptions { coder: None, level: None, filter: None, prefer: Prefer::default(), ..arrays },
+        false => arrays,
     };
-    if arrays != allowed || !cubes.variable.is_empty() || cubes.spatial.is_some() {
-        let and_codecs = if has_masks { "" } else { ", codecs" };
-        bail!("the source has pictures, but the options for values{and_codecs} and variables apply only to cubes");
-    }
-    Ok(())
+    let option = if arrays != ArrayOptions::default() {
+        first_changed(&StorageOptions { arrays, ..StorageOptions::default() }).unwrap_or("lossless")
+    } else if !cubes.variable.is_empty() {
+        "variable"
+    } else if cubes.spatial.is_some() {
+        "spatial"
+    } else {
+        return Ok(());
+    };
+    Err(ArgumentError::of(option, "applies only to cubes, but the source has pictures").into())
 }
 
 fn refuse_picture_options(options: &PackOptions) -> crate::Result<()> {
     if options.pictures != PictureOptions::default() {
-        bail!("the source has cubes, but the options for JPEG, quality, scores and metadata apply only to pictures");
+        let pictures = options.pictures.clone();
+        let option = first_changed(&StorageOptions { pictures, ..StorageOptions::default() }).unwrap_or("jpeg");
+        bail!(ArgumentError::of(option, "applies only to pictures, but the source has cubes"));
     }
     Ok(())
+}
+
+/// Returns the name of the first option that is not at its default.
+fn first_changed(options: &StorageOptions) -> Option<&'static str> {
+    let default = StorageOptions::default();
+    let mut table = StorageOptions::OPTIONS.iter();
+    table.find(|option| option.spelled(options) != option.spelled(&default)).map(|option| option.about.name)
 }

@@ -72,7 +72,7 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
         words(expected.fields().get(number)),
         words(found.fields().get(number))
     );
-    bail!(Hinted::new(text, "pack the samples into a new dataset; `concat` loads both as one"))
+    bail!(Hinted::new(text, "pack the new samples into another dataset, and load both datasets with `concat`"))
 }
 
 /// Adds the facts that only the previous manifest has: the reasons for storing pictures unchanged,

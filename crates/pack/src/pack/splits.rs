@@ -62,7 +62,7 @@ pub fn pack_splits(
         bail!("splits cannot be packed from a listing, because a listing describes a single dataset");
     }
     if out.join(MANIFEST_NAME).exists() {
-        let text = format!("`{}` is a dataset: the datasets of the splits cannot be written into it", out.display());
+        let text = format!("`{}` is already a dataset, so the splits cannot be written into it", out.display());
         bail!(Hinted::new(text, "choose another folder"));
     }
     let (found, fields) = on_pool(options.threads, || {

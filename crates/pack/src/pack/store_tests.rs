@@ -263,7 +263,7 @@ fn an_empty_or_unknown_place_is_said() {
     let root = tempfile::tempdir().unwrap();
     let (source, _) = options(bucket(root.path()));
     let error = enumerate(Path::new(URL), &source).unwrap_err().to_string();
-    assert_eq!(error, "`s3://bucket/data`: expected a folder with objects, found no objects with this prefix");
+    assert_eq!(error, "`s3://bucket/data`: the store has no objects with this prefix");
     let error = enumerate(Path::new("s3://other/data"), &source).unwrap_err().to_string();
     assert!(error.contains("expected a local path, found a URL"), "{error}");
     // Some programs create empty objects as placeholders for folders. Any other empty object is bad input.

@@ -72,7 +72,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
         let why = unreadable
             .first()
             .map_or_else(|| "the dataset has no samples".to_owned(), |one: &Unreadable| one.reason.clone());
-        bail!("nothing to report on: {why}");
+        bail!("there is nothing to report on: {why}");
     }
     let drawn = samples.len() as u64;
     #[allow(clippy::cast_precision_loss, reason = "a size")]

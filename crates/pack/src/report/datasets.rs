@@ -71,14 +71,16 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
                 (Ok(_), None) => {}
                 (Err(error), _) => {
                     let what = first_line(&error.to_string());
-                    report.notes.push(format!("{} has no decode rate on the device: {what}", recipe.name));
+                    report
+                        .notes
+                        .push(format!("could not measure the decode rate of {} on the device: {what}", recipe.name));
                 }
             }
         }
         packed.remove()?;
     }
     if measurement.is_cancelled() {
-        metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: the other runs are missing".into()));
+        metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted before all runs were done".into()));
     }
     report.metrics.extend(metrics);
     Ok(())

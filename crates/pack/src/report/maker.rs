@@ -53,9 +53,10 @@ impl<'a> Maker<'a> {
                 Ok(Encoded::Skipped { reason }) => Err(NoRecord { reason, of_source: true }),
                 Err(error) => Err(NoRecord { reason: error.to_string(), of_source: error.is_of_file() }),
             },
-            Self::Dataset(records) => records
-                .read(sample)
-                .map_err(|error| NoRecord { reason: format!("in the dataset: {error}"), of_source: true }),
+            Self::Dataset(records) => records.read(sample).map_err(|error| NoRecord {
+                reason: format!("cannot read the sample from the dataset: {error}"),
+                of_source: true,
+            }),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Survey {
     }
 
     fn read(&self, whole: &WholeRecord) -> crate::Result<Vec<u8>> {
-        let file = self.files.get(whole.file).context("a file of the survey is missing")?;
+        let file = self.files.get(whole.file).with_context(|| format!("the survey has no file {}", whole.file))?;
         file.read(whole.offset, whole.record_bytes).with_context(|| format!("sample `{}`", whole.key.escape_debug()))
     }
 }
@@ -73,7 +73,7 @@ impl SurveyedRecords<'_> {
         let bytes = self.survey.read(whole)?;
         let record = Record::parse(&bytes, self.limits)?;
         if (record.key, record.frame.body_crc32) != (whole.key.as_str(), whole.crc32) {
-            bail!("sample `{}`: the file changed while it was read", whole.key.escape_debug());
+            bail!("sample `{}`: the file changed while it was being read", whole.key.escape_debug());
         }
         let totals = FidelityTotals::of_record(&self.schema, record.key, record.scalars);
         let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
@@ -94,7 +94,7 @@ impl SampleSource for SurveyedRecords<'_> {
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> crate::Result<Encoded<FidelityTotals>> {
-        let whole = self.whole(sample).context("the survey has no such sample")?;
+        let whole = self.whole(sample).with_context(|| format!("the survey has no sample {sample}"))?;
         Ok(Encoded::Record(self.copy(whole, sample, shard_number, buffer)?))
     }
 }

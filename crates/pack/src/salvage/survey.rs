@@ -92,8 +92,8 @@ impl Survey {
                 Ok(scan) => scans.push((shard, scan)),
                 Err(error) => {
                     let samples =
-                        folder.samples(shard).map(|n| format!(" of {}", plural(n, "sample"))).unwrap_or_default();
-                    survey.lose(format!("`{}`: the whole shard{samples}: {error}", shard.display()));
+                        folder.samples(shard).map(|n| format!(" with {}", plural(n, "sample"))).unwrap_or_default();
+                    survey.lose(format!("`{}`: cannot read the shard{samples}: {error}", shard.display()));
                 }
             }
         }
@@ -104,10 +104,7 @@ impl Survey {
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
             (Some(id), Some(identity)) if identity.dataset_id != id => {
                 let other = identity.dataset_id;
-                survey.lose(format!(
-                    "`{}`: the whole shard: it belongs to dataset {other}, not to {id}",
-                    shard.display()
-                ));
+                survey.lose(format!("`{}`: the shard belongs to dataset {other}, not to {id}", shard.display()));
                 false
             }
             _ => true,

@@ -82,13 +82,14 @@ impl Newest {
         if self.is_certain || all_generations {
             return Ok(());
         }
-        let found = self.manifest.as_ref().map_or(String::new(), |(name, _)| format!(" (only the older `{name}`)"));
+        let found =
+            self.manifest.as_ref().map_or(String::new(), |(name, _)| format!(" (the last readable one is `{name}`)"));
         Err(Error::usage(format!(
-            "`{}` has no undamaged manifest for its newest generation{found}: its shards may contain removed samples",
+            "the newest manifest of `{}` is missing or damaged{found}, so it is unknown which samples were removed",
             visible_path(folder)
         ))
         .with_hint(
-            Hint::new("copy the newest manifest into the folder, or use ")
+            Hint::new("restore the newest manifest from a backup, or use ")
                 .and([Setting::on("all_generations")])
                 .then(" to copy the samples of all shards, including removed samples"),
         ))
@@ -122,8 +123,8 @@ fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
 fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Error {
     let (found, expected) = (current.generation(), numbered.generation());
     let error = match found == expected {
-        true => FormatError::format("shards in the manifest", format!("the shards in `{name}`"), "only some of them"),
-        false => FormatError::format("generation in the manifest", format!("{expected}, as in `{name}`"), found),
+        true => FormatError::malformed(format!("the manifest is out of date: more of the shards match `{name}`")),
+        false => FormatError::format("generation in the manifest", format!("{expected} (from `{name}`)"), found),
     };
     error.in_file(path.to_string_lossy()).into()
 }

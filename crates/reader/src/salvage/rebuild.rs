@@ -86,11 +86,8 @@ fn rebuild(
             return wrong("shard number", number.to_string(), found);
         }
         if *shard.index().metadata() != metadata {
-            return wrong(
-                "schema, classes and recipe",
-                "the same as in the first shard".into(),
-                "different ones".into(),
-            );
+            let error = FormatError::malformed("the schema, classes or recipe differ from those in the first shard");
+            return Err(error.in_file(shard.path().to_string_lossy()).into());
         }
         let sha256 = hash_file(shard.file())?;
         manifest.push(ShardEntry {
@@ -105,7 +102,8 @@ fn rebuild(
     if let Some(count) = metadata.shards
         && count as usize != shards.len()
     {
-        let error = FormatError::format("number of shards", format!("{count}, as in the shards"), shards.len());
+        let text = format!("the folder has {} shards, but each of them states that there are {count}", shards.len());
+        let error = FormatError::malformed(text);
         return Err(error.in_file(folder.path().to_string_lossy()).into());
     }
     Ok(Rebuilt { manifest, left_out })

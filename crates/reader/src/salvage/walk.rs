@@ -134,20 +134,21 @@ impl Walk {
         }
         let room = self.end.saturating_sub(offset);
         if frame.record_bytes > room {
-            let expected = format!("{} bytes", frame.record_bytes);
-            return Err(FormatError::format("record", expected, format!("{room} (truncated)")));
+            let needed = frame.record_bytes;
+            return Err(FormatError::malformed(format!(
+                "the record is truncated: only {room} of its {needed} bytes are in the shard"
+            )));
         }
         if frame.record_bytes > self.limits.max_record_bytes {
             let limit = self.limits.max_record_bytes;
             return Err(FormatError::limit("record", "max_record_bytes", limit, frame.record_bytes));
         }
         if frame.record_bytes > self.patience {
-            let expected = format!("at most {} bytes, because damaged records precede it", self.patience);
-            return Err(FormatError::format(
-                "record",
-                expected,
-                format!("{} bytes, so salvage skips it", frame.record_bytes),
-            ));
+            return Err(FormatError::malformed(format!(
+                "skipped a record of {} bytes, because the shard has too many damaged records (at most {} more bytes \
+                 are checked)",
+                frame.record_bytes, self.patience
+            )));
         }
         Ok(())
     }

@@ -51,13 +51,14 @@ impl FieldChecker {
     ) -> Option<Result<(), Error>> {
         let value = |position: usize| record.fields.get(position).and_then(Option::as_ref);
         let index = value(shard.segments_at(position)?)?;
-        let wrong = |expected: &str, found: &str| Some(Err(Error::format("segment index", expected, found)));
         if index.codec != Codec::Raw {
-            return wrong("codec raw", index.codec.name());
+            return Some(Err(Error::format("codec of the segment index", "raw", index.codec.name())));
         }
         match value(position) {
-            None => wrong("none, because there is no picture", "one"),
-            Some(picture) if picture.codec != Codec::Jpeg => wrong("none, because the picture is not a JPEG", "one"),
+            None => Some(Err(Error::malformed("there is a segment index, but no picture"))),
+            Some(picture) if picture.codec != Codec::Jpeg => {
+                Some(Err(Error::malformed("there is a segment index, but the picture is not a JPEG")))
+            }
             Some(picture) if options.deep.is_some() => {
                 Some(self.indexer.verify(picture.bytes, index.bytes, &options.limits))
             }
@@ -76,13 +77,14 @@ impl FieldChecker {
         match kind {
             FieldKind::Image => {
                 let image = image_of(value)?;
-                let expected = || format!("a picture that decodes as {}", image.media_type);
-                picture(image.media_type, image.bytes).map_err(|e| Error::format("picture", expected(), e))
+                let failed =
+                    |e: String| Error::malformed(format!("cannot decode the picture as {}: {e}", image.media_type));
+                picture(image.media_type, image.bytes).map_err(failed)
             }
             FieldKind::Array => self.decode_array(value, limits),
-            FieldKind::Text => {
-                std::str::from_utf8(&bytes()?).map(|_| ()).map_err(|e| Error::format("text", "UTF-8", e))
-            }
+            FieldKind::Text => std::str::from_utf8(&bytes()?)
+                .map(|_| ())
+                .map_err(|e| Error::malformed(format!("the text is not valid UTF-8: {e}"))),
             FieldKind::Json => check_json(&bytes()?, limits),
             _ => bytes().map(|_| ()),
         }

@@ -1,7 +1,7 @@
 //! Describes a problem found by `verify`.
 
 use crate::error::Error;
-use shardpack_format::{Error as FormatError, Hint, visible};
+use shardpack_format::{Error as FormatError, Hint, sentence, visible};
 use std::fmt;
 
 /// One problem in a dataset, with its location if known.
@@ -19,11 +19,11 @@ pub struct Problem {
     /// limits, `io` if the system could not read them, or `internal` if the check itself failed because of a
     /// bug in shardpack.
     pub kind: &'static str,
-    /// The part of the layout that is wrong.
+    /// The part of the layout that is wrong, or the whole message.
     pub what: String,
-    /// The expected value.
+    /// The expected value. Empty if `what` is the whole message.
     pub expected: String,
-    /// The actual value.
+    /// The actual value. Empty if `what` is the whole message.
     pub found: String,
     /// Message that follows the location, if it is not made from `what`, `expected` and `found`.
     #[serde(skip)]
@@ -56,7 +56,10 @@ impl Problem {
                 problem.expected = "a readable file".into();
                 let is_missing = source.kind() == std::io::ErrorKind::NotFound;
                 problem.found = if is_missing { "none".into() } else { source.to_string() };
-                problem.text = is_missing.then(|| " is missing".into());
+                problem.text = Some(match is_missing {
+                    true => " is missing".into(),
+                    false => format!(": cannot read the file: {source}"),
+                });
             }
             Error::Usage(error) => {
                 problem.what = "file".into();
@@ -112,8 +115,7 @@ impl fmt::Display for Problem {
         if let Some(text) = &self.text {
             return f.write_str(&visible(text));
         }
-        let [what, expected, found] = [&self.what, &self.expected, &self.found].map(|text| visible(text));
-        write!(f, ": {what}: expected {expected}, found {found}")
+        write!(f, ": {}", sentence(&self.what, &self.expected, &self.found))
     }
 }
 

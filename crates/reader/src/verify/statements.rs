@@ -28,9 +28,7 @@ impl Statements {
         let mut out = Vec::new();
         let file =
             |target: usize| targets.get(target).map(|t| t.path.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut put = |target: usize, what: &str, expected: String, found: String| {
-            out.push(Problem::new(file(target), FormatError::format(what, expected, found)));
-        };
+        let mut put = |target: usize, error: FormatError| out.push(Problem::new(file(target), error));
         self.identities.sort_by_key(|(target, ..)| *target);
         let Some((_, first_id, _, first_metadata)) = &self.identities.first().cloned() else { return out };
         let mut numbers = HashSet::new();
@@ -41,51 +39,42 @@ impl Statements {
                 && manifest.map_or(count as usize != targets.len(), |manifest| !manifest.has_shards(count))
                 && (manifest.is_some() || targets.len() > 1)
             {
-                put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
+                let expected = format!("{count} (from the shard)");
+                put(*target, FormatError::format("number of shards", expected, targets.len()));
             }
             if let Some(manifest) = manifest {
                 // Opening the shard has already compared the dataset id, number, size, counts and schema.
                 if !manifest.has_classes(metadata.classes.as_deref()) {
                     put(
                         *target,
-                        "classes of the shard",
-                        "the classes of the manifest".into(),
-                        "different classes".into(),
+                        FormatError::malformed("the classes of the shard differ from the classes in the manifest"),
                     );
                 }
                 if Some(&metadata.recipe) != recipe.as_ref() {
                     put(
                         *target,
-                        "recipe of the shard",
-                        "the recipe of the manifest".into(),
-                        "a different recipe".into(),
+                        FormatError::malformed("the recipe of the shard differs from the recipe in the manifest"),
                     );
                 }
                 continue;
             }
             if id != first_id {
-                put(*target, "dataset id of the shard", format!("{first_id}, as in the first shard"), id.to_string());
+                let expected = format!("{first_id} (from the first shard)");
+                put(*target, FormatError::format("dataset id of the shard", expected, id));
             } else if !shared.is_same(first_metadata) && metadata != first_metadata.metadata() {
                 put(
                     *target,
-                    "schema, classes and recipe of the shard",
-                    "the same as in the first shard".into(),
-                    "different ones".into(),
+                    FormatError::malformed("the schema, classes or recipe differ from those in the first shard"),
                 );
             }
             if !numbers.insert(*number) {
-                put(
-                    *target,
-                    "shard number",
-                    "a unique number".into(),
-                    format!("{number}, which another shard has too"),
-                );
+                put(*target, FormatError::malformed(format!("another shard also has number {number}")));
             }
         }
         for (what, (target, record), (other, other_record)) in self.unique.duplicates() {
             let name = targets.get(other).map_or("", |t| t.name.as_str()).escape_debug();
-            let found = format!("the same value in record {other_record} of `{name}`");
-            let error = FormatError::format(what, "a value that no other sample has", found).in_record(record);
+            let text = format!("the {what} is not unique: record {other_record} of `{name}` has it too");
+            let error = FormatError::malformed(text).in_record(record);
             let key = targets.get(target).and_then(|t| t.key(record, limits));
             let error = key.into_iter().fold(error, FormatError::in_sample);
             out.push(Problem::new(file(target), error));

@@ -120,7 +120,7 @@ impl Run<'_> {
                     // A panic must not leave other threads waiting for spans of this shard.
                     let opened = catch_unwind(AssertUnwindSafe(|| self.open(target)));
                     let spans = opened.unwrap_or_else(|panic| {
-                        self.problem(target, FormatError::panicked("shard check", &*panic));
+                        self.problem(target, FormatError::panicked("checking the shard", &*panic));
                         Vec::new()
                     });
                     let mut queue = self.queue();
@@ -304,7 +304,7 @@ impl Run<'_> {
                 let what = "SHA-256 of the file";
                 self.problem(
                     *target,
-                    FormatError::format(what, format!("{}, as in the manifest", hex(&expected)), hex(&found)),
+                    FormatError::format(what, format!("{} (from the manifest)", hex(&expected)), hex(&found)),
                 );
             }
         }

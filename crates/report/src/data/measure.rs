@@ -99,7 +99,7 @@ impl Measure {
             Self::Ssimulacra2 => "SSIMULACRA2",
             Self::Psnr => "PSNR",
             Self::Ssim => "SSIM",
-            Self::NoiseRatio => "Largest error over a band’s noise",
+            Self::NoiseRatio => "Largest error relative to a band’s noise",
             Self::SpectralAngleP50 => "Median spectral angle",
             Self::SpectralAngleP95 => "95th percentile of the spectral angle",
             Self::SpectralAngleP99 => "99th percentile of the spectral angle",

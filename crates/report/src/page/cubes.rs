@@ -96,7 +96,7 @@ fn bands(panel: &CubePanel, axis: &str) -> Markup {
             "root mean square error",
             "largest error",
             "noise",
-            "largest error over noise",
+            "largest error divided by noise",
         ]
         .map(str::to_owned)
         .into(),
@@ -115,7 +115,7 @@ fn bands(panel: &CubePanel, axis: &str) -> Markup {
     let loudest = panel.bands.iter().enumerate().filter_map(|(i, b)| Some((i, b.noise_ratio?)));
     let loudest = loudest.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ratio)| *ratio > 0.0);
     let caption = html! {
-        "Noise hides an error that is smaller than the noise of its band. The line shows the noise of the median sample. "
+        "Errors below the noise of their band disappear in the noise. The line shows the noise of the median sample. "
         @if let Some((i, ratio)) = loudest {
             "The error is largest relative to the noise at " (axis) " " (words::trimmed(&words::significant(position(panel, i), 5)))
             ": " (words::score_and_unit(Measure::NoiseRatio, ratio)) " in one sample."
@@ -162,19 +162,19 @@ fn error_histogram(panel: &CubePanel, errors: &data::Histogram) -> Markup {
         [(-bound, "−bound"), (bound, "bound")].map(|(at, label)| Note {
             at,
             label: label.into(),
-            tip: format!("the recipe guarantees at most {}", words::significant(bound, 3)),
+            tip: format!("the recipe guarantees errors of at most {}", words::significant(bound, 3)),
         })
     });
     let caption = html! {
         "An error is the stored value minus the original. "
         @match panel.bound {
-            Some(bound) => { "The recipe guarantees at most " (words::significant(bound, 3)) ". " }
+            Some(bound) => { "The recipe guarantees errors of at most " (words::significant(bound, 3)) ". " }
             None => {}
         }
         "Counts are on a logarithmic axis."
     };
     let lines = bound.as_ref().map_or(&[][..], |notes| notes.as_slice());
-    histogram("Errors of the values", "error", "values", errors, lines, caption)
+    histogram("Values by error", "error", "values", errors, lines, caption)
 }
 
 fn histogram(

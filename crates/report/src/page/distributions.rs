@@ -87,7 +87,7 @@ fn histogram(
         .map(|(at, p10, _)| Note { at: *at, label: format!("p10 {p10}"), tip: said_of(Statistic::P10, values.len()) })
         .collect();
     let worst =
-        spread.as_ref().map_or_else(String::new, |(_, p10, worst)| format!(" p10 is {p10}, the worst {worst}."));
+        spread.as_ref().map_or_else(String::new, |(_, p10, worst)| format!(" p10 is {p10}, and the worst is {worst}."));
     let alternative = format!("Histogram of {} by {name}.{worst}", words::plural(values.len() as u64, "sample"));
     let plot = Histogram {
         bins: &bins,

@@ -77,7 +77,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
         tiles.push(("Size".into(), format!("{sign}{}{NBSP}%", words::fixed(saved, 0)), interval));
     }
     if chosen.lossless {
-        tiles.push(("Values".into(), "unchanged".into(), "every sample decodes to its source".into()));
+        tiles.push(("Values".into(), "unchanged".into(), "every sample decodes to exactly the source values".into()));
     } else if view.report.content == SampleKind::Cubes {
         tiles.extend(errors(view, chosen));
     } else if let Some((measure, spread)) = view.measure.and_then(|m| Some((m, chosen.scores.get(&m)?))) {
@@ -122,7 +122,7 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
         Some((name.to_owned(), value, hint))
     };
     [
-        tile(Measure::NoiseRatio, "Error over noise", "largest error of a band, divided by its noise"),
+        tile(Measure::NoiseRatio, "Error relative to noise", "largest error of a band, divided by its noise"),
         tile(Measure::SpectralAngleP99, "Spectral angle, 99th percentile", "in the worst sample"),
         tile(Measure::SpectralAngleMax, "Largest spectral angle", ""),
     ]

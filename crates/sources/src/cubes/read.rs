@@ -120,9 +120,12 @@ pub(super) fn known(source: &CubeFile) -> Result<CubeKind> {
 
 fn unknown(source: &CubeFile) -> CubeError {
     let found = match source.prefix(8) {
-        Ok(head) if head.is_empty() => "an empty file".to_owned(),
-        Ok(head) => format!("a file that begins with `{}`", head.escape_ascii()),
+        Ok(head) if head.is_empty() => "it is empty".to_owned(),
+        Ok(head) => format!("it begins with `{}`", head.escape_ascii()),
         Err(error) => return error,
     };
-    source.unsupported(format_args!("expected a cube ({}), found {found}", CubeKind::names().join(", ")))
+    source.unsupported(format_args!(
+        "the file is in none of the supported cube formats ({}): {found}",
+        CubeKind::names().join(", ")
+    ))
 }

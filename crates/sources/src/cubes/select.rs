@@ -113,7 +113,10 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             // A matrix is larger than the only array with three axes. That array may be the ground
             // truth for the matrix, which may be bands × pixels.
             [_] => {
-                let text = format!("the file has a matrix that is larger than its cube: {}", all());
+                let text = format!(
+                    "it is unclear whether the cube is the array with 3 axes or a larger matrix; the file has {}",
+                    all()
+                );
                 let hint = name_one().then("; for a matrix with a spectrum for each pixel, also pass ");
                 let hint = hint.and([Setting::any("spatial", "HxW")]);
                 return Err(source.usage(text).with_hint(hint));
@@ -130,6 +133,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         // Select the only array even if it is unusable, because the error then explains why it is unusable. Do
         // not take a vector, because it may come from a MATLAB file that was truncated between two variables.
         [one] if one.dims.len() != 2 => Ok(0),
+        [] => Err(source.unsupported("the file has no numeric array")),
         _ => {
             let axes = if ranks.len() == 2 { "2 or 3" } else { "2" };
             Err(source.unsupported(format_args!("expected an array with {axes} axes, found {}", all())))
@@ -187,8 +191,8 @@ pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
         _ => {
             let axes = if dims.len() == 1 { "axis" } else { "axes" };
             let (rank, dims) = (dims.len(), describe_dims(dims));
-            let text =
-                format!("expected an array with the axes [height, width, channels], found {rank} {axes}: {dims}");
+            let needed = "[height, width] or [height, width, channels]";
+            let text = format!("the array has {rank} {axes} ({dims}), but must have {needed}");
             let error = source.unsupported(text);
             return Err(if rank > 3 {
                 error.with_hint("save each cube of the stack as a separate file")

@@ -38,10 +38,10 @@ impl CubeFile {
     /// Opens a regular file. Fails for a FIFO or a device, because reading it could block forever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
         let file = run.files().open(path).map_err(|error| match error.kind() {
-            ErrorKind::InvalidInput => {
-                let found = if path.is_dir() { "a folder" } else { "something else" };
-                CubeError::usage(path, format_args!("expected a regular file, found {found}"))
+            ErrorKind::InvalidInput if path.is_dir() => {
+                CubeError::usage(path, "expected a regular file, found a folder")
             }
+            ErrorKind::InvalidInput => CubeError::usage(path, error),
             _ => CubeError::io(path, "cannot open", error),
         })?;
         let len = file.len();
@@ -84,7 +84,8 @@ impl CubeFile {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
             _ => Err(self.damaged(format_args!(
-                "{what}: {len} bytes at offset {offset} reach beyond the end of the file ({} bytes)",
+                "the file is truncated or damaged: it has {} bytes, too few for the {what} ({len} bytes at offset \
+                 {offset})",
                 self.len
             ))),
         }
@@ -104,7 +105,7 @@ impl CubeFile {
                 Some(file) => { file }.take(piece).read_to_end(&mut bytes),
                 None => (&*self.file).take(piece).read_to_end(&mut bytes),
             };
-            let read = read.map_err(|error| self.io(what, error))?;
+            let read = read.map_err(|error| self.io("cannot read", error))?;
             if read as u64 != piece {
                 return Err(self.shrunk(what));
             }
@@ -120,7 +121,7 @@ impl CubeFile {
             self.check_cancel()?;
             (&*self.file).read_exact(piece).map_err(|error| match error.kind() {
                 ErrorKind::UnexpectedEof => self.shrunk(what),
-                _ => self.io(what, error),
+                _ => self.io("cannot read", error),
             })?;
         }
         Ok(())
@@ -235,11 +236,15 @@ impl CubeFile {
     }
 
     fn shrunk(&self, what: &'static str) -> CubeError {
-        self.damaged(format_args!("{what}: the file was truncated while it was read (it had {} bytes)", self.len))
+        self.damaged(format_args!(
+            "cannot read the {what}: the file was truncated while it was being read (it had {} bytes)",
+            self.len
+        ))
     }
 
     fn out_of_memory(&self, what: &'static str) -> CubeError {
-        self.io(what, std::io::Error::from(ErrorKind::OutOfMemory))
+        let text = format!("not enough memory for the {what}");
+        self.io("cannot read", std::io::Error::new(ErrorKind::OutOfMemory, text))
     }
 }
 

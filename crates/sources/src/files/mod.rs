@@ -117,8 +117,8 @@ impl Files {
         if self.has(path) || !path.to_str().is_some_and(is_url) {
             return Ok(());
         }
-        let (expected, found) = ("a local path", "a URL");
-        Err(SourceError::NotASource { path: path.to_owned(), expected, found })
+        let problem = "expected a local path, found a URL";
+        Err(SourceError::NotASource { path: path.to_owned(), problem })
     }
 
     /// Lists all files below a folder of a store, unsorted. Called once per store.
@@ -258,11 +258,9 @@ impl Files {
     pub fn failure(&self) -> Result<()> {
         match self.stores.iter().find_map(|store| store.failure.get()) {
             None => Ok(()),
-            Some((path, error)) if error.kind() == ErrorKind::InvalidData => Err(SourceError::Changed {
-                expected: "the object that was listed".to_owned(),
-                found: "another object with this name".to_owned(),
-                path,
-            }),
+            Some((path, error)) if error.kind() == ErrorKind::InvalidData => {
+                Err(SourceError::Changed { change: "the store now has a different version of it".to_owned(), path })
+            }
             Some((path, error)) => Err(SourceError::Io { action: "read", path, source: error }),
         }
     }

@@ -119,7 +119,7 @@ impl Confines {
         if all.is_empty() {
             return open(path);
         }
-        let outside = "this file is outside the folders of the source";
+        let outside = "the file is outside the source";
         all.iter()
             .find_map(|bounds| bounds.open(path))
             .unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::InvalidInput, outside)))

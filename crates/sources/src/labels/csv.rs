@@ -72,8 +72,11 @@ impl Building {
         match (&values, self.empty) {
             (ColumnValues::Text(_), _) | (_, None) => Ok(TableColumn { name, values }),
             (_, Some(line)) => {
-                let message =
-                    format!("the column `{}` of {} has an empty cell", name.escape_debug(), values.type_name());
+                let message = format!(
+                    "the column `{}` has an empty cell, although its other values are {}",
+                    name.escape_debug(),
+                    values.type_name()
+                );
                 Err(rows.error(Some(line), message, "fill in the cell, or write `nan` for an unknown number"))
             }
         }

@@ -41,7 +41,7 @@ impl Unfit {
     const fn reason(self) -> (&'static str, &'static str) {
         match self {
             Self::Null => ("expected a value, found null", "fill in the missing value, or remove the column"),
-            Self::Huge => ("the integer does not fit into int64", "write such an integer as a string"),
+            Self::Huge => ("the integer does not fit into int64", "write the integers of this column as strings"),
         }
     }
 }
@@ -168,13 +168,12 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
         return Err(rows.error(
             None,
             message,
-            "use JSON Lines, with one object on each line: such a table may be longer",
+            "write the table as JSON Lines (one object on each line), which may be of any length",
         ));
     }
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
     let objects: Vec<&RawValue> = serde_json::from_slice(text).map_err(|error| {
-        let message =
-            format!("expected a list of JSON objects at column {}: {}", error.column(), without_place(&error));
+        let message = format!("not a list of JSON objects: {} (column {})", without_place(&error), error.column());
         rows.error(Some(error.line() as u64), message, "")
     })?;
     let (mut table, mut line, mut rest) = (JsonTable::default(), 1, text);
@@ -228,7 +227,7 @@ impl JsonTable {
             Some(Cell::Int(key)) => Cow::Owned(key.to_string()),
             _ => {
                 let name = names.list.get(*key_place).map_or("", |n| n);
-                let message = format!("the key `{}` is neither a string nor an integer", short(name));
+                let message = format!("the key in `{}` must be a string or an integer", short(name));
                 return Err(rows.error(Some(line), message, ""));
             }
         };
@@ -281,7 +280,7 @@ impl ColumnNames {
             return Err(format!("`{}` is missing, but the first row has it", short(name)));
         }
         match unknown {
-            Some(name) => Err(format!("`{}` is not in the first row", short(&name))),
+            Some(name) => Err(format!("this row has `{}`, but the first row does not", short(&name))),
             None => Ok(cells.into_iter().flatten().collect()),
         }
     }
@@ -325,7 +324,7 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
 /// returns the problem and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str =
-        "an integer above 2^53 would lose digits, because the column also has numbers that are not integers";
+        "the column mixes integers above 2^53 with fractional numbers, so the integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
     let like = empty_like(&cell).map_err(|unfit| {
         let (what, hint) = unfit.reason();
@@ -359,7 +358,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
         }
         (column, _) => {
             let expected = column.type_name();
-            return Err((format!("expected {expected}, as in the rows before, found {found}"), ""));
+            return Err((format!("this row has {found}, but earlier rows have {expected}"), ""));
         }
     }
     Ok(())
@@ -371,7 +370,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     match error.classify() {
         Category::Syntax | Category::Eof => {
             let hint = "write one JSON object on each line";
-            (format!("expected JSON at column {}: {message}", error.column()), hint)
+            (format!("not valid JSON: {message} (column {})", error.column()), hint)
         }
         Category::Data | Category::Io => (message, ""),
     }

@@ -22,7 +22,8 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
         LabelColumn::Named(name) | LabelColumn::AlsoField(name) => {
             let missing = || {
                 let found = list(columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
-                let message = format!("the table has no label column `{}`, only {found}", short(name));
+                let message =
+                    format!("the table has no column `{}` for the labels; its columns are {found}", short(name));
                 let hint =
                     Hint::new("pass ").and([Setting::any("label_column", "NAME")]).then(" to select another column");
                 rows.error(Some(1), message, hint)
@@ -69,8 +70,8 @@ impl Labels {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
                 let (name, classes) = (name.clone(), classes::by_text(texts));
                 let note = format!(
-                    "the labels come from the column `{}`, the only text column, with {} different values; it is also \
-                     stored as a field",
+                    "the labels come from the column `{}`, the only text column, which has {} different values and is \
+                     also stored as a field",
                     short(&name),
                     classes.names.len()
                 );
@@ -136,8 +137,8 @@ mod tests {
         assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0]);
         assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
         assert_eq!(columns(&listing), ["species", "n"]);
-        let note = "the labels come from the column `species`, the only text column, with 2 different values; it \
-                    is also stored as a field\nhint: pass `--label-column NAME` to select the label column";
+        let note = "the labels come from the column `species`, the only text column, which has 2 different values \
+                    and is also stored as a field\nhint: pass `--label-column NAME` to select the label column";
         assert_eq!(told(&listing), [note]);
         // Class folders take precedence over a guessed column.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
@@ -189,8 +190,8 @@ mod tests {
         let listing = list("", SPECIES, LabelColumn::AlsoField("species".to_owned())).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing)), (2, vec!["species", "n"]));
         let missing = said(&list("", SPECIES, named("kind")).unwrap_err());
-        let text = "labels.csv`, line 1: the table has no label column `kind`, only `species`, `n`\nhint: \
-                    pass `--label-column NAME` to select another column";
+        let text = "labels.csv`, line 1: the table has no column `kind` for the labels; its columns are `species`, \
+                    `n`\nhint: pass `--label-column NAME` to select another column";
         assert!(missing.ends_with(text), "{missing}");
         let both = said(&list("", &SPECIES.replace(",n\n", ",label\n"), named("species")).unwrap_err());
         assert!(

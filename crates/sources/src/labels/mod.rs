@@ -102,9 +102,9 @@ pub(crate) fn read(
 
 /// Returns a hint if a column name looks like several names, because the separator is not a comma.
 fn separator_hint(names: &[&str]) -> Option<Hint> {
-    let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
+    let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "vertical bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
-    Some(format!("the cells seem to be separated by {words}: save the table with commas").into())
+    Some(format!("the cells seem to be separated by {words}: separate them with commas instead").into())
 }
 
 struct TableRows<'a> {
@@ -138,7 +138,7 @@ impl TableRows<'_> {
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
             if *first != 0 {
                 let sample = self.keys.get(sample).copied().unwrap_or(key);
-                let message = format!("`{}` already has a row in line {first}", short(sample));
+                let message = format!("`{}` already has a row on line {first}", short(sample));
                 return Err(self.error(Some(line), message, self.one_row(sample)));
             }
             (*first, *row) = (line, self.count);
@@ -200,11 +200,10 @@ impl TableRows<'_> {
         let key = short(self.keys.get(sample).copied().unwrap_or_default());
         let more = match empty().count() as u64 - 1 {
             0 => String::new(),
-            more => format!(" and {more} more"),
+            more => format!(" and {}", plural(more, "other sample")),
         };
         let message = format!("the column `{name}` has no class for `{key}`{more}");
-        let hint =
-            "fill in the cell, remove the file from the source, or use a separate class for files without a class";
+        let hint = "fill in a class (such as `unknown`), or remove the file from the source";
         Err(self.error(Some(line(sample)), message, hint))
     }
 
@@ -224,7 +223,11 @@ impl TableRows<'_> {
             return Ok(());
         }
         let message = format!("the table has {columns} columns, but at most {MAX_COLUMNS} are allowed");
-        Err(self.error(Some(line), message, "store wide data in separate files, such as arrays"))
+        Err(self.error(
+            Some(line),
+            message,
+            "remove columns, or store the values of each sample as an array (such as a `.npy` file)",
+        ))
     }
 
     /// Checks all names and returns the position of the key column.
@@ -233,7 +236,8 @@ impl TableRows<'_> {
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);
         let place = match self.key_column {
             Some(wanted) => position(wanted).ok_or_else(|| {
-                let message = format!("the table has no key column `{}`, only {}", short(wanted), list());
+                let message =
+                    format!("the table has no column `{}` for the keys; its columns are {}", short(wanted), list());
                 let hint = separator_hint(names);
                 let other =
                     || Hint::new("pass ").and([Setting::any("key_column", "NAME")]).then(" to select another column");
@@ -241,7 +245,8 @@ impl TableRows<'_> {
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
                 let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
-                let message = format!("the table has no key column ({known}), only {}", list());
+                let message =
+                    format!("the table has none of the usual key columns ({known}); its columns are {}", list());
                 let which =
                     || Hint::new("pass ").and([Setting::any("key_column", "NAME")]).then(" to select the key column");
                 self.error(Some(line), message, separator_hint(names).unwrap_or_else(which))
@@ -257,7 +262,7 @@ impl TableRows<'_> {
                 return Err(self.error(Some(line), format!("two columns have the name `{}`", name.escape_debug()), ""));
             }
             if i != place && RESERVED_NAMES.contains(name) {
-                let message = format!("the column `{name}` has the name of a field that `pack` writes itself");
+                let message = format!("the column name `{name}` is reserved for a field that `pack` writes");
                 return Err(self.error(Some(line), message, "rename the column"));
             }
         }

@@ -65,7 +65,7 @@ fn a_list_of_json_objects_equals_json_lines() {
     assert!(error(&unknown).starts_with(", line 4: no sample has the key `a/9.jpg`"), "{}", error(&unknown));
     assert!(error("[]").contains("3 of 3 samples have no row in the table"), "{}", error("[]"));
     let cut = error(format!("[{},\n{}", objects[0], objects[1]));
-    assert!(cut.starts_with(", line 2: expected a list of JSON objects at column "), "{cut}");
+    assert!(cut.starts_with(", line 2: not a list of JSON objects: "), "{cut}");
     let number = error(format!("[{},\n7]", objects[0]));
     assert!(number.starts_with(", line 2: invalid type: integer `7`, expected a JSON object"), "{number}");
 }
@@ -120,16 +120,15 @@ fn csv_errors_name_line_and_reason() {
     for (text, expected) in [
         (
             "name,n\na,1\n",
-            ", line 1: the table has no key column (`key`, `path`, `file`, `filename`, `file_name`, \
-             `file_path`, `image`, \
-             `image_path`, `image_id`, `id`), only `name`, `n`\n\
+            ", line 1: the table has none of the usual key columns (`key`, `path`, `file`, `filename`, `file_name`, \
+             `file_path`, `image`, `image_path`, `image_id`, `id`); its columns are `name`, `n`\n\
              hint: pass `--key-column NAME` to select the key column",
         ),
         ("key,n,n\n", ", line 1: two columns have the name `n`"),
         ("key,,n\n", ", line 1: column 2 has no name"),
         (
             "key,mask\n",
-            ", line 1: the column `mask` has the name of a field that `pack` writes itself\nhint: rename the column",
+            ", line 1: the column name `mask` is reserved for a field that `pack` writes\nhint: rename the column",
         ),
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
@@ -139,7 +138,7 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: `a/1.jpg` already has a row in line 2\nhint: write one row for each sample; in JSON \
+            ", line 4: `a/1.jpg` already has a row on line 2\nhint: write one row for each sample; in JSON \
              Lines, several values of a sample can be a list, such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
              \"another\"]}`",
         ),
@@ -162,7 +161,7 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
-            ", line 3: the column `n` of integers has an empty cell\n\
+            ", line 3: the column `n` has an empty cell, although its other values are integers\n\
              hint: fill in the cell, or write `nan` for an unknown number",
         ),
     ] {
@@ -186,20 +185,20 @@ fn json_errors_name_line_and_reason() {
     let first = "{\"key\": \"a/1.jpg\", \"n\": 1}\n";
     for (line, expected) in [
         ("{\"key\": \"a/2.jpg\"}", "`n` is missing, but the first row has it"),
-        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` is not in the first row"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "this row has `m`, but the first row does not"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` occurs twice"),
-        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers, as in the rows before, found text"),
-        ("{\"key\": true, \"n\": 1}", "the key `key` is neither a string nor an integer"),
+        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: this row has text, but earlier rows have integers"),
+        ("{\"key\": true, \"n\": 1}", "the key in `key` must be a string or an integer"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
-        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "`a/1.jpg` already has a row in line 1"),
+        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "`a/1.jpg` already has a row on line 1"),
         ("[1]", "invalid type: sequence, expected a JSON object"),
         (
             "{\"key\": ",
-            "expected JSON at column 8: EOF while parsing a value\nhint: write one JSON object on each line",
+            "not valid JSON: EOF while parsing a value (column 8)\nhint: write one JSON object on each line",
         ),
-        ("{'key': 1}", "expected JSON at column 2: key must be a string\nhint: "),
-        ("{\"key\": \"a/2.jpg\", \"n\": nan}", "expected JSON at column 26: expected ident"),
-        ("{\"key\": \"a/2.jpg\", \"n\": 1} {}", "expected JSON at column 28: trailing characters"),
+        ("{'key': 1}", "not valid JSON: key must be a string (column 2)\nhint: "),
+        ("{\"key\": \"a/2.jpg\", \"n\": nan}", "not valid JSON: expected ident (column 26)"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1} {}", "not valid JSON: trailing characters (column 28)"),
     ] {
         let found = error(format!("{first}{line}"));
         assert!(found.starts_with(", line 2: "), "{found}");
@@ -207,7 +206,7 @@ fn json_errors_name_line_and_reason() {
     }
     for (value, expected, hint) in [
         ("null", "expected a value, found null", "fill in the missing value, or remove the column"),
-        ("18446744073709551615", "the integer does not fit into int64", "write such an integer as a string"),
+        ("18446744073709551615", "the integer does not fit into int64", "write the integers of this column as strings"),
     ] {
         let expected = format!("`n`: {expected}\nhint: {hint}");
         let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
@@ -219,7 +218,7 @@ fn json_errors_name_line_and_reason() {
         assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
     }
     assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: `n`: number out of range"));
-    assert!(error("{\"n\": 1}").starts_with(", line 1: the table has no key column (`key`"));
+    assert!(error("{\"n\": 1}").starts_with(", line 1: the table has none of the usual key columns (`key`"));
 }
 
 #[test]
@@ -233,8 +232,8 @@ fn lists_and_objects_keep_their_text() {
     let boxes = [boxes[0], boxes[1], "{\"a\": [\"ä\", null, -0.0]}"];
     assert_eq!(values(&read_text(&text).unwrap(), "boxes"), json(&boxes));
     for (second, expected) in [
-        ("1", "`boxes`: expected lists or objects, as in the rows before, found integers"),
-        ("{\"a\": 1, \"a\": 2}", "strict JSON"),
+        ("1", "`boxes`: this row has integers, but earlier rows have lists or objects"),
+        ("{\"a\": 1, \"a\": 2}", "not valid JSON"),
         (&"[".repeat(500), "recursion"),
     ] {
         let found = error(row(KEYS[0], "[1]") + &row(KEYS[1], second));
@@ -254,7 +253,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
     assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
     let found = error("caption,image\none,1\nanother,a/1.jpg\n");
-    assert!(found.starts_with(", line 3: `a/1.jpg` already has a row in line 2\nhint: "), "{found}");
+    assert!(found.starts_with(", line 3: `a/1.jpg` already has a row on line 2\nhint: "), "{found}");
     let (_, line) = found.split_once("such as `").unwrap();
     assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
     // The row in the hint is valid JSON Lines.
@@ -288,7 +287,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
     assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![7]));
     let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
-    let words = ", line 1: the table has no key column `Photo`, only `id`, `photo`";
+    let words = ", line 1: the table has no column `Photo` for the keys; its columns are `id`, `photo`";
     assert_eq!(error, format!("{words}\nhint: pass `--key-column NAME` to select another column"));
 }
 
@@ -323,7 +322,7 @@ fn json_has_three_words_for_floats_that_are_no_numbers() {
     assert_eq!(column(["\"NaN\"", "\"cat\"", "\"Infinity\""]), texts(&["NaN", "cat", "Infinity"]));
     let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n\
                  {\"key\": \"b/3.jpg\", \"n\": 1}";
-    assert!(error(mixed).contains("expected text, as in the rows before, found integers"));
+    assert!(error(mixed).contains("this row has integers, but earlier rows have text"));
 }
 
 #[test]
@@ -334,7 +333,8 @@ fn tables_of_many_columns_are_refused_at_once() {
             100_000,
             |columns| format!("key,{}\n", names[..columns].join(",")),
             |columns, csv| {
-                let hint = "hint: store wide data in separate files, such as arrays";
+                let hint =
+                    "hint: remove columns, or store the values of each sample as an array (such as a `.npy` file)";
                 let expected =
                     format!(", line 1: the table has {} columns, but at most 1024 are allowed\n{hint}", columns + 1);
                 assert_eq!(error(csv), expected);
@@ -429,7 +429,7 @@ fn an_empty_class_is_refused_by_line_and_key() {
     for name in ["label", "class"] {
         let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
         let text = error(&table);
-        let words = format!("line 3: the column `{name}` has no class for `b/3.jpg` and 1 more");
+        let words = format!("line 3: the column `{name}` has no class for `b/3.jpg` and 1 other sample");
         assert!(text.contains(&words), "{text}");
     }
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
@@ -441,10 +441,12 @@ fn an_empty_class_is_refused_by_line_and_key() {
 
 #[test]
 fn another_separator_is_named_as_the_likely_cause() {
-    for (sign, words) in [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")] {
+    for (sign, words) in [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")] {
         let text = error(["key,label", "a/1.jpg,x", "a/2.jpg,x", "b/3.jpg,y"].join("\n").replace(',', sign));
         assert!(
-            text.ends_with(&format!("hint: the cells seem to be separated by {words}: save the table with commas")),
+            text.ends_with(&format!(
+                "hint: the cells seem to be separated by {words}: separate them with commas instead"
+            )),
             "{text}"
         );
     }

@@ -15,7 +15,7 @@ pub(super) fn is_bmp(head: &[u8]) -> bool {
 }
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("the header of the BMP is truncated");
+    let short = || Flaw::damaged("the BMP header is truncated");
     let pixels = u64::from(le32(head, 10).ok_or_else(short)?);
     let core = le32(head, 14) == Some(12);
     let (width, height, bits, compression) = if core {

@@ -41,7 +41,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
 /// Returns the rarely supported feature that the JPEG uses, if any. A file that violates T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
-        (5..=7 | 13..=15, _) => Err(Flaw::damaged("the JPEG begins with a differential frame")),
+        (5..=7 | 13..=15, _) => Err(Flaw::damaged("the JPEG is damaged: its first frame is a differential frame")),
         (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
         (_, precision) => {
             Err(Flaw::damaged(format!("the JPEG has {precision} bits per sample, but must have 8 or 12")))
@@ -52,14 +52,20 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
 /// Reads the DHP segment at `offset`. It is laid out like a frame header and has the dimensions of
 /// the whole picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("the header of the JPEG is truncated");
+    let short = || Flaw::damaged("the JPEG header is truncated");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
     let side = |at| be16(&segment, at).ok_or_else(short);
     let (length, height, width) = (side(2)?, side(5)?, side(7)?);
     let components = segment.get(9).copied().ok_or_else(short)?;
-    if !(1..=4).contains(&components) || length != 8 + 3 * u16::from(components) {
+    if !(1..=4).contains(&components) {
         return Err(Flaw::damaged(format!(
-            "the hierarchical JPEG has {components} components in a header of {length} bytes"
+            "the hierarchical JPEG is damaged: it has {components} components instead of 1 to 4"
+        )));
+    }
+    let expected = 8 + 3 * u16::from(components);
+    if length != expected {
+        return Err(Flaw::damaged(format!(
+            "the hierarchical JPEG is damaged: its DHP segment has {length} bytes instead of {expected}"
         )));
     }
     let end = jpeg_end(file, offset + 2 + u64::from(length))?;
@@ -107,7 +113,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
             Err(JpegError::Truncated { needed }) if needed <= file.len() && prefix.len() as u64 != file.len() => {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!(
-                        "the header of the JPEG is longer than {} MiB",
+                        "the JPEG header is longer than {} MiB",
                         MAX_JPEG_HEADER_BYTES >> 20
                     )));
                 }
@@ -117,7 +123,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
             }
             Err(JpegError::Truncated { needed }) => {
                 return Err(Flaw::damaged(format!(
-                    "the header of the JPEG is truncated: it needs at least {needed} bytes, but the file has {}",
+                    "the JPEG header is truncated: it needs at least {needed} bytes, but the file has {}",
                     file.len()
                 )));
             }

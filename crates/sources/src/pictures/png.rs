@@ -8,19 +8,26 @@ use shardpack_jpeg::{PictureFormat, exif_orientation};
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
-    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("the header of the PNG is truncated"))?;
+    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("the PNG header is truncated"))?;
     if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
-        return Err(Flaw::damaged("the first chunk of the PNG is not IHDR"));
+        return Err(Flaw::damaged("the PNG is damaged: its first chunk is not IHDR"));
     }
-    let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(|| Flaw::damaged("the PNG has no size"))?;
+    let short = || Flaw::damaged("the PNG header is truncated");
+    let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(short)?;
     if width.max(height) > i32::MAX.unsigned_abs() {
-        return Err(Flaw::damaged(format!("the size of the PNG is not valid: {width} × {height} pixels")));
+        return Err(Flaw::damaged(format!(
+            "the PNG is damaged: its size is {width} × {height} pixels, but the most that PNG allows is {} per side",
+            i32::MAX
+        )));
     }
     let from = file.len().saturating_sub(TAIL_BYTES);
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
     // Bytes after the end are allowed but rare, so search the whole file only if there are any.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
-        return Err(Flaw::damaged(format!("the PNG is truncated: no end chunk (IEND) in {} bytes", file.len())));
+        return Err(Flaw::damaged(format!(
+            "the PNG is truncated: its {} bytes contain no end chunk (IEND)",
+            file.len()
+        )));
     }
     let deep = head.get(24).is_some_and(|bits| *bits > 8);
     let (exif, is_clear) = png_chunks(file);

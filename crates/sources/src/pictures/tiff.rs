@@ -86,7 +86,7 @@ impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Flaw> {
         self.0.read_at(offset, len).map_err(|error| {
             let flaw = Flaw::from(error);
-            Flaw { detail: format!("TIFF: {}", flaw.detail), ..flaw }
+            Flaw { detail: format!("cannot read the TIFF: {}", flaw.detail), ..flaw }
         })
     }
 
@@ -124,7 +124,7 @@ impl TiffHeader {
         let number = |tag, default: u32| match directory.integer(tag)? {
             None => Ok(default),
             Some(value) => u32::try_from(value).map_err(|_| {
-                Flaw::damaged(format!("the TIFF has a tag with the value {value}, but the limit is 2^32 - 1"))
+                Flaw::damaged(format!("TIFF tag {tag} has the value {value}, but may be at most 2^32 - 1"))
             }),
         };
         Ok(Self {

@@ -25,7 +25,7 @@ fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
 }
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
-    let short = || Flaw::damaged("the header of the WebP is truncated");
+    let short = || Flaw::damaged("the WebP header is truncated");
     let expected = u64::from(le32(head, 4).ok_or_else(short)?) + 8;
     if expected > file.len() {
         return Err(Flaw::damaged(format!(
@@ -42,14 +42,14 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
     let (width, height) = match head.get(12..16) {
         Some(b"VP8 ") => {
             if head.get(23..26) != Some(b"\x9d\x01\x2a") {
-                return Err(Flaw::damaged("the WebP has no key frame"));
+                return Err(Flaw::damaged("the WebP is damaged: it has no key frame"));
             }
             let side = |at| le16(head, at).map(|side| u32::from(side & 0x3FFF)).ok_or_else(short);
             (side(26)?, side(28)?)
         }
         Some(b"VP8L") => {
             if head.get(20) != Some(&0x2F) {
-                return Err(Flaw::damaged("the lossless WebP has no signature"));
+                return Err(Flaw::damaged("the WebP is damaged: the signature of its lossless data is missing"));
             }
             let bits = le32(head, 21).ok_or_else(short)?;
             ((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
@@ -60,7 +60,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
             }
             (three(24).ok_or_else(short)? + 1, three(27).ok_or_else(short)? + 1)
         }
-        _ => return Err(Flaw::damaged("the first chunk of the WebP is not a picture")),
+        _ => return Err(Flaw::damaged("the WebP is damaged: its first chunk is not a picture")),
     };
     let has_exif = head.get(12..16) == Some(b"VP8X") && head.get(20).is_some_and(|flags| flags & 8 != 0);
     let exif = if has_exif { webp_exif(file, expected) } else { None };

@@ -20,8 +20,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
     let mut found = files.list(src)?;
     if found.is_empty() {
         // Stores have no empty folders, so the name is probably wrong.
-        let (expected, found) = ("a folder with objects", "no objects with this prefix");
-        return Err(SourceError::NotASource { path: src.to_owned(), expected, found });
+        let problem = "the store has no objects with this prefix";
+        return Err(SourceError::NotASource { path: src.to_owned(), problem });
     }
     found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     let excluded: Vec<&str> = exclude.iter().filter_map(|path| below(&tree.root, path)).collect();

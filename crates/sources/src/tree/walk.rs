@@ -75,8 +75,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
     let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
     let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
     if !metadata.is_file() && !metadata.is_dir() {
-        let found = "a pipe, socket or device";
-        return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
+        let problem = "expected a folder or a file, found a pipe, socket or device";
+        return Err(SourceError::NotASource { path: src.to_owned(), problem });
     }
     if follow == Follow::Inside {
         // The data file, mask and metadata of a single file are next to it.
@@ -116,8 +116,8 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
     // Use the name that the user wrote, rather than the name of the link's target.
     let name = src.file_name().or(real.file_name()).unwrap_or_default();
     let Some(key) = name.to_str() else {
-        let found = "a name that is not UTF-8";
-        return Err(SourceError::NotASource { path: src.to_owned(), expected: "a name in UTF-8", found });
+        let problem = "the name of the file is not UTF-8";
+        return Err(SourceError::NotASource { path: src.to_owned(), problem });
     };
     let parent = match src.parent() {
         Some(parent) if src.file_name().is_some() && parent != Path::new("") => parent,

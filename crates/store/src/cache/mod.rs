@@ -81,17 +81,17 @@ impl Cache {
         if is_new {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
         }
-        let refuse = |found: String| {
-            Error::usage(format!("`{}` cannot be used as a cache, because it contains {found}", path.display()))
+        let refuse = |why: String| {
+            Error::usage(format!("`{}` cannot be used as a cache, because {why}", path.display()))
                 .with_hint("choose an empty folder for the cache")
         };
         if let Some(name) = names.iter().find(|name| foreign(name)) {
-            return Err(refuse(format!("the file `{name}`")));
+            return Err(refuse(format!("it contains the file `{name}`")));
         }
         let mut mark = Vec::new();
         let read = cache.file(MARKER).and_then(|file| file.take(1 << 10).read_to_end(&mut mark));
         if read.is_err() || mark != MARK {
-            return Err(refuse(format!("an invalid file `{MARKER}`")));
+            return Err(refuse(format!("its file `{MARKER}` is damaged or unreadable")));
         }
         Ok(cache)
     }

@@ -108,7 +108,7 @@ pub(crate) fn switch(text: &str) -> object_store::Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Ok(true),
         "0" | "false" | "off" | "no" | "n" => Ok(false),
-        _ => Err(wrong("expected `true` or `false`")),
+        _ => Err(wrong(format!("expected `true` or `false`, found `{}`", text.escape_debug()))),
     }
 }
 

@@ -86,12 +86,12 @@ const fn meaning(status: u16) -> &'static str {
     match status {
         300..=399 => ": the object has moved",
         408 => " (too slow)",
-        416 => " (no such range: the object is shorter)",
+        416 => " (the object is shorter than expected)",
         429 => " (too many requests)",
         500 => " (internal error)",
         502 => " (bad gateway)",
-        503 => " (slow down, or unavailable)",
-        504 => " (gateway time-out)",
+        503 => " (overloaded or unavailable)",
+        504 => " (gateway timeout)",
         _ => "",
     }
 }

@@ -33,7 +33,7 @@ impl RequestError {
 
     pub(crate) fn changed() -> Self {
         Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
-            .with_hint("write the changed dataset to a new folder")
+            .with_hint("open the dataset again; its files must not be overwritten while it is in use")
     }
 
     pub(crate) fn given_up() -> Self {

@@ -203,7 +203,7 @@ fn a_folder_that_is_not_a_cache_is_refused() {
     let moved = folder.path().join("moved");
     fs::rename(&marker, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &marker).unwrap();
-    assert!(refused(&cache).contains("an invalid file `shardpack-cache`"));
+    assert!(refused(&cache).contains("its file `shardpack-cache` is damaged or unreadable"));
 }
 
 #[test]

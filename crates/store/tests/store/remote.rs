@@ -154,7 +154,7 @@ fn a_permanent_failure_names_object_range_and_attempt() {
     for (answer, expected) in [
         (Answer::Status(503), "status 503"),
         (Answer::Status(404), "no such object"),
-        (Answer::Status(403), "denies access"),
+        (Answer::Status(403), "denied access"),
         (Answer::Status(400), "status 400"),
         (Answer::Whole, "does not support ranges"),
         (Answer::Silence, "no response within"),

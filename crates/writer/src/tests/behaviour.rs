@@ -161,7 +161,7 @@ fn a_failing_or_panicking_sample_stops_the_run_and_is_named() {
         let error = write_dataset(dir.path(), &plan, &source, &options(4)).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(5));
         let expected = if panics {
-            "internal error: encoding the sample: expected no panic, found assertion"
+            "internal error: encoding the sample failed with a panic: assertion"
         } else {
             "planted failure"
         };
@@ -243,7 +243,7 @@ fn a_record_of_a_different_sample_is_refused() {
     let source = Wrong(Numbers::new(10));
     let dir = tempdir().unwrap();
     let error = write_dataset(dir.path(), &source.0.plan(4000), &source, &options(1)).unwrap_err();
-    assert!(matches!(error, Error::Usage { .. }) && error.to_string().starts_with("record for sample `"), "{error}");
+    assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains("record for sample `"), "{error}");
     refuse_temporaries(dir.path());
 }
 

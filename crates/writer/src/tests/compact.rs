@@ -96,7 +96,7 @@ fn an_unidentifiable_shard_is_reported_before_anything_is_deleted() {
     let fs = grown();
     put(&fs, "manifest-0001.json", b"{\"format\": \"shardpack\"");
     let error = said(&compact(&fs).unwrap_err());
-    assert!(error.contains("manifest-0001.json") && error.contains("move this file away"), "{error}");
+    assert!(error.contains("manifest-0001.json") && error.contains("move this file out of the folder"), "{error}");
     assert_eq!(held(&fs).len(), before.len());
 }
 
@@ -126,17 +126,21 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
     let fs = grown();
     let before = held(&fs);
     put(&fs, "manifest.json", &before["manifest-0001.json"]);
-    let refused = |fs: &MemoryFs, words: &str| {
+    let refused = |fs: &MemoryFs, words: &str, hint: &str| {
         let count = held(fs).len();
         let error = said(&compact(fs).unwrap_err());
-        assert!(error.contains(words) && error.contains("copy the newest manifest"), "{error}");
+        assert!(error.contains(words) && error.contains(hint), "{error}");
         assert_eq!(held(fs).len(), count);
     };
-    refused(&fs, "has a manifest of generation 2");
+    refused(
+        &fs,
+        "manifest-0003.json` describes generation 3, but manifest.json only generation 1",
+        "copy `manifest-0003.json` to manifest.json",
+    );
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }
-    refused(&fs, "of a generation later than 1, but no manifest lists it");
+    refused(&fs, "belongs to a generation after 1, but no manifest lists it", "restore the newest manifest.json");
 }
 
 #[test]

@@ -310,8 +310,8 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let error = add(&fs, &other, &options(1)).unwrap_err();
     assert_eq!(
         said(&error),
-        "`/data/out` contains unfinished files of an interrupted `add` or `remove`, which this command cannot \
-         continue, because its options or source files are different\n\
+        "`/data/out` contains unfinished files from an interrupted `add` or `remove`, but that run had different \
+         options or source files\n\
          hint: repeat the interrupted command to continue, or run this one with `--force` to discard the \
          unfinished files"
     );
@@ -330,7 +330,7 @@ fn other_files_replace_generations_only_with_force() {
     first.keys.iter_mut().for_each(|key| key.insert(0, 'x'));
     let error = said(&run(&fs, &first.plan(20_000), &first, &options(1)).unwrap_err());
     assert!(
-        error.starts_with("`/data/out` already contains a dataset of 70 samples in generation 2, but the source has "),
+        error.starts_with("`/data/out` already contains a dataset of 70 samples (generation 2), but the source has "),
         "{error}"
     );
     assert!(!error.contains("shardpack_generation"), "{error}");

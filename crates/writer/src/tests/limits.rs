@@ -146,7 +146,7 @@ fn an_index_that_no_reader_takes_is_refused_before_it_is_written() {
     let samples = || keys.iter().map(|key| PlanSample { key, source_bytes: 1, stored_bytes: 1, ..Default::default() });
     let all = PlanOptions { shard_bytes: 1 << 30, shuffle: None };
     let error = Plan::new(samples(), metadata.clone(), all).unwrap_err();
-    assert!(error.to_string().starts_with("index size in shard 0: "), "{error}");
+    assert!(error.to_string().starts_with("number of index bytes in shard 0: "), "{error}");
     assert!(said(&error).ends_with("hint: choose smaller shards"), "{error}");
     let cut = PlanOptions { shard_bytes: 100_000, shuffle: None };
     assert!(Plan::new(samples(), metadata, cut).is_ok());

@@ -110,21 +110,21 @@ fn other_options_or_inputs_are_refused_by_name() {
     let text = refused(dir.path(), &source.plan(40_001), &source);
     assert!(
         text.contains(
-            "` contains an unfinished dataset with a different option `shard_bytes`: 40000 before, 40001 now\nhint: "
+            "` contains an unfinished dataset with a different shard size in bytes: 40000 before, 40001 now\nhint: "
         ),
         "{text}"
     );
 
     let options = PlanOptions { shard_bytes: 40_000, shuffle: None };
     let plan = Plan::new(source.samples(), source.metadata(), options).unwrap();
-    assert!(refused(dir.path(), &plan, &source).contains("option `shuffle`: 7 before, none now"));
+    assert!(refused(dir.path(), &plan, &source).contains("shuffle seed: 7 before, none now"));
 
     let mut metadata = source.metadata();
     metadata.recipe.insert("jpeg".into(), "tile".into());
     let options = PlanOptions { shard_bytes: 40_000, shuffle: Some(7) };
     let plan = Plan::new(source.samples(), metadata, options).unwrap();
     let text = refused(dir.path(), &plan, &source);
-    assert!(text.contains("option `jpeg`: \"keep\" before, \"tile\" now"), "{text}");
+    assert!(text.contains("setting of `jpeg`: \"keep\" before, \"tile\" now"), "{text}");
 
     let fewer = Numbers::new(199);
     assert!(refused(dir.path(), &fewer.plan(40_000), &fewer).contains("number of samples: 200 before, 199 now"));
@@ -182,7 +182,10 @@ fn force_starts_over_from_any_of_our_files() {
     let finished = tempdir().unwrap();
     write_dataset(finished.path(), &plan, &source, &options(2)).unwrap();
     let text = refused(finished.path(), &new, &source);
-    assert!(text.contains("` already contains a dataset of 200 samples, packed from files with other names"), "{text}");
+    assert!(
+        text.contains("` already contains a dataset of 200 samples, packed from files with different names"),
+        "{text}"
+    );
     let report = write_dataset(finished.path(), &new, &source, &force).unwrap();
     assert_eq!((report.outcome, report.shards_reused), (Outcome::Complete, 0));
     assert_eq!(files(finished.path()), expected);
@@ -197,7 +200,10 @@ fn foreign_files_are_never_touched() {
             let dir = tempdir().unwrap();
             fs::write(dir.path().join(name), b"mine").unwrap();
             let error = write_dataset(dir.path(), &plan, &source, &WriteOptions { force, ..options(1) }).unwrap_err();
-            assert!(said(&error).contains(&format!("contains other files: `{name}`\nhint: ")), "{error}");
+            assert!(
+                said(&error).contains(&format!("contains files that shardpack did not write: `{name}`\nhint: ")),
+                "{error}"
+            );
             assert_eq!(files(dir.path()), [(name.to_owned(), b"mine".to_vec())].into_iter().collect());
         }
     }
@@ -211,7 +217,10 @@ fn foreign_files_are_never_touched() {
         let dir = tempdir().unwrap();
         fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
         let error = write_dataset(dir.path(), &plan, &source, &WriteOptions { force, ..options(1) }).unwrap_err();
-        assert!(said(&error).contains("contains other files: `manifest.json`\nhint: "), "{error}");
+        assert!(
+            said(&error).contains("contains files that shardpack did not write: `manifest.json`\nhint: "),
+            "{error}"
+        );
         assert_eq!(files(dir.path()).len(), 1);
     }
     // A symlink with the name of a temporary file must be replaced, not followed.
@@ -234,7 +243,7 @@ fn a_complete_dataset_with_a_lost_shard_is_an_error() {
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();
     fs::remove_file(dir.path().join("shard-00002.shard")).unwrap();
     let error = write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err().to_string();
-    assert!(error.contains("shard-00002.shard`: shard: expected present, found missing"), "{error}");
+    assert!(error.contains("shard-00002.shard`: the shard is missing"), "{error}");
 }
 
 #[test]

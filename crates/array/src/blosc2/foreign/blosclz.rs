@@ -12,7 +12,10 @@ pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
     if steps(stream, out, &mut at).is_some() && at == out.len() {
         return Ok(());
     }
-    Err(Error::format("blosclz stream", format!("{} decoded bytes", out.len()), at))
+    let length = out.len();
+    Err(Error::malformed(format!(
+        "the blosclz stream is damaged: it decodes to {at} bytes, but should decode to {length}"
+    )))
 }
 
 /// Executes the steps of a stream. Returns `None` if a step would leave the bounds of the stream or of the output.

@@ -54,7 +54,7 @@ impl ForeignCoders {
         out: &mut [u8],
     ) -> Result<()> {
         if out.is_empty() || streams == 0 || !out.len().is_multiple_of(streams) {
-            let expected = format!("a multiple of {streams}, above 0");
+            let expected = format!("a positive multiple of {streams}");
             return Err(Error::format("size of a blosc2 block", expected, out.len()));
         }
         let mut bytes = rest(chunk, start, "streams of a blosc2 block")?;
@@ -74,7 +74,11 @@ impl ForeignCoders {
                     out.fill(value);
                     Ok(after)
                 }
-                _ => Err(Error::format("blosc2 run", "-255 to -1, and an odd token", size)),
+                _ => {
+                    let text =
+                        format!("the blosc2 stream is damaged: its length field {size} does not start a valid run");
+                    Err(Error::malformed(text))
+                }
             };
         };
         let (stream, after) = bytes.split_at_checked(length).ok_or_else(|| truncated(length, bytes.len()))?;
@@ -97,12 +101,12 @@ fn zlib(stream: &[u8], out: &mut [u8]) -> Result<()> {
     let mut decoder = Decompress::new(true);
     let found = match decoder.decompress(stream, out, FlushDecompress::Finish) {
         Ok(Status::StreamEnd) if decoder.total_out() == out.len() as u64 => return Ok(()),
-        Ok(_) => format!("{} bytes", decoder.total_out()),
+        Ok(_) => format!("it decodes to {} bytes, but should decode to {}", decoder.total_out(), out.len()),
         Err(error) => error.to_string(),
     };
-    Err(Error::format("zlib stream", format!("a stream of {} bytes", out.len()), found))
+    Err(Error::malformed(format!("the zlib stream is damaged: {found}")))
 }
 
 fn truncated(expected: usize, found: usize) -> Error {
-    Error::format("blosc2 stream", format!("{expected} bytes"), found)
+    Error::malformed(format!("the blosc2 stream is truncated: it needs {expected} bytes, but only {found} remain"))
 }

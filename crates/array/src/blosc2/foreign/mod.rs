@@ -102,12 +102,16 @@ impl<'a> ForeignChunk<'a> {
         }
         let chunk = part(bytes, 0..stored.min(bytes.len()), "blosc2 chunk")?;
         if chunk.len() != stored {
-            return Err(Error::format("blosc2 chunk", format!("{stored} bytes"), chunk.len()).at(12));
+            return Err(Error::malformed(format!(
+                "the blosc2 chunk is truncated: it needs {stored} bytes, but only {} remain",
+                chunk.len()
+            ))
+            .at(12));
         }
         let body = rest(chunk, HEADER_BYTES, "blosc2 chunk body")?;
         let content = match (flags2 >> 4, flags & FLAG_COPIED != 0) {
             (0, true) if body.len() == unit_bytes => ForeignContent::Stored(body),
-            (0, true) => return Err(Error::format("blosc2 chunk with a stored unit", unit_bytes, body.len()).at(12)),
+            (0, true) => return Err(Error::format("stored bytes in a blosc2 chunk", unit_bytes, body.len()).at(12)),
             (0, false) => {
                 let block = u32::from_le_bytes([b0, b1, b2, b3]);
                 let block_bytes = to_usize(u64::from(block)).min(unit_bytes);
@@ -116,7 +120,12 @@ impl<'a> ForeignChunk<'a> {
                 }
                 let blocks = unit_bytes.div_ceil(block_bytes);
                 if blocks > body.len() / 4 {
-                    return Err(Error::format("blosc2 blocks", format!("at most {}", body.len() / 4), blocks).at(8));
+                    return Err(Error::format(
+                        "number of blosc2 blocks",
+                        format!("at most {}", body.len() / 4),
+                        blocks,
+                    )
+                    .at(8));
                 }
                 ForeignContent::Blocks {
                     coder: ForeignCoder::of(flags >> 5, user_coder)?,
@@ -212,9 +221,9 @@ fn start_of(chunk: &[u8], number: usize, blocks: usize) -> Result<usize> {
 }
 
 fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
-    bytes
-        .first_chunk()
-        .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
+    bytes.first_chunk().ok_or_else(|| {
+        Error::malformed(format!("the blosc2 header is truncated: it has only {} bytes", bytes.len())).at(0)
+    })
 }
 
 /// Returns the item that is repeated in a chunk with the given special value.
@@ -226,13 +235,14 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8, unit_bytes: usize) -> Resu
         (2, 8) => &[0, 0, 0, 0, 0, 0, 0xF8, 0x7F],
         (3, _) => body,
         _ => {
-            let expected = "1 (zeros), 2 (NaN, items of 4 or 8 bytes), 3 (one value) or 4 (never set)";
-            return Err(Error::format("blosc2 special chunk", expected, special).at(31));
+            let expected = "1 (zeros), 2 (NaN, only for items of 4 or 8 bytes), 3 (one value) or 4 (never set)";
+            return Err(Error::format("kind of a blosc2 special chunk", expected, special).at(31));
         }
     };
     if item.is_empty() || !unit_bytes.is_multiple_of(item.len()) {
-        let expected = format!("a value that fits {unit_bytes} bytes");
-        return Err(Error::format("blosc2 chunk of one value", expected, item.len()).at(12));
+        let size = item.len();
+        let text = format!("the blosc2 chunk is damaged: a value of {size} bytes cannot fill its {unit_bytes} bytes");
+        return Err(Error::malformed(text).at(12));
     }
     Ok(item)
 }

@@ -284,7 +284,7 @@ fn wrong_indexes_are_refused_with_a_reason() {
     assert_eq!(staged(&as_long, &index_of(&marked).unwrap(), options), Err(Reason::Index), "other markers");
     for (reason, words) in [
         (Reason::LongSegments, "too few restart markers, and no segment index"),
-        (Reason::Index, "wrong segment index"),
+        (Reason::Index, "invalid segment index"),
     ] {
         assert_eq!(reason.to_string(), words);
     }

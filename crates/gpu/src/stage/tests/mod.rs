@@ -352,7 +352,7 @@ fn values_read_into_staging_memory_are_not_copied() {
     for (part, bytes) in parts.iter_mut().zip(payload.chunks(5)) {
         part.bytes().copy_from_slice(bytes);
     }
-    let elsewhere = Prepared::Refused("value is outside its part of the staging memory".into());
+    let elsewhere = Prepared::Refused("value is not in the staging memory reserved for it".into());
     assert_eq!(
         fill.prepare_there(&place(1), &raw(&descriptor, &limits, &payload), &loan, zstd),
         elsewhere,
@@ -414,8 +414,8 @@ fn unsupported_outputs_are_refused() {
         }
     };
     assert_eq!(refused(b"GIF", Dtype::U8, 0..384), "no JPEG header");
-    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "device does not write this dtype");
-    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "value and its row in the batch differ in size");
-    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "value and its row in the batch differ in size");
+    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "device does not support this output dtype");
+    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "value has another size than its row in the batch");
+    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "value has another size than its row in the batch");
     assert_eq!(refused(&jpeg, Dtype::F16, 2..770), "Some([8, 16])");
 }

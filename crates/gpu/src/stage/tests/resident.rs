@@ -210,7 +210,7 @@ fn a_host_does_not_keep_values_for_a_device() {
     let full = Arc::new(full);
     let error = said(resident(&full, &LoaderOptions::default()));
     assert!(error.contains("1000 of 8589934592 bytes are free") && error.contains("short_side"), "{error}");
-    assert!(error.contains(&format!("{} for values", stored(&dataset) + 6 * 4 * 16)), "{error}");
+    assert!(error.contains(&format!("{} for the dataset", stored(&dataset) + 6 * 4 * 16)), "{error}");
 }
 
 #[test]

@@ -107,29 +107,25 @@ fn damaged_markers_are_named_with_their_place() {
     assert_eq!(
         error(&lost),
         format!(
-            "offset {}: number of JPEG restart markers: expected 11, as its frame header requires, found 3",
+            "offset {}: number of JPEG restart markers: expected 11 (from the frame header), found 3",
             end - 2 - (jpeg.len() - 2 - at[10] - 2)
         )
     );
 
     let more = [&jpeg[..at[0]], &jpeg[at[0]..at[8]], &jpeg[at[0]..]].concat();
     let message = error(&more);
-    assert!(message.ends_with("expected 11, as its frame header requires, found at least 12"), "{message}");
+    assert!(message.ends_with("expected 11 (from the frame header), found at least 12"), "{message}");
 
     let short = &jpeg[..at[4] + 3];
     let message = error(short);
-    assert!(message.ends_with("expected 11, as its frame header requires, found 5"), "{message}");
+    assert!(message.ends_with("expected 11 (from the frame header), found 5"), "{message}");
 
     let without_end = &jpeg[..jpeg.len() - 2];
-    let expected =
-        format!("offset {}: JPEG scan: expected a marker at its end, found the end of the file", jpeg.len() - 2);
+    let expected = format!("offset {}: the JPEG is truncated: no marker follows its scan", jpeg.len() - 2);
     assert_eq!(error(without_end), expected);
     let cut = error(&jpeg[..100]);
-    assert!(
-        cut.starts_with("JPEG header: expected at least ") && cut.ends_with(" bytes, found the end of the file"),
-        "{cut}"
-    );
-    assert_eq!(error(b"GIF89a"), "file: expected a JPEG, which begins with FF D8 FF, found other bytes");
+    assert!(cut.starts_with("the JPEG header is truncated: it needs at least "), "{cut}");
+    assert_eq!(error(b"GIF89a"), "not a JPEG: it does not begin with FF D8 FF");
 }
 
 #[test]

@@ -12,7 +12,10 @@ impl FieldDecoder for ColumnDecoder {
     fn decode(&mut self, _: &mut Tools, of: &RowField<'_>, out: &mut [u8], _: &mut [u64]) -> Result<bool> {
         let value = self.0.bytes(of.record.shard, of.at().record);
         if value.len() != out.len() {
-            return Err(Error::format("size of a scalar in the index in bytes", out.len(), value.len()));
+            let (expected, found) = (out.len(), value.len());
+            return Err(Error::malformed(format!(
+                "the index stores this scalar in {found} bytes instead of {expected}"
+            )));
         }
         out.copy_from_slice(value);
         Ok(self.0.is_in(of.record.shard))

@@ -104,7 +104,7 @@ impl MaskDecoder {
         };
         if mask_size(&descriptor) != Some(*picture) {
             let [height, width] = picture;
-            let text = format!("its shape is {:?}, but the upright picture is {height} × {width}", descriptor.shape);
+            let text = format!("has the shape {:?}, but the upright picture is {height} × {width}", descriptor.shape);
             return Err(refused(of, &text));
         }
         let (channels, layout) = match (descriptor.shape.len(), of.recipe().layout) {
@@ -130,7 +130,7 @@ impl MaskDecoder {
         let expected = rows.saturating_mul(*columns).saturating_mul(pixel);
         if out.len() != expected {
             let of_batch = out.len().checked_div(expected / (*channels).max(1)).unwrap_or(0);
-            let text = format!("it has {channels} channels, but the masks of the other samples have {of_batch}");
+            let text = format!("does not match the other samples: it has {channels} channels instead of {of_batch}");
             return Err(refused(of, &text));
         }
         let bytes = to_usize(region.height.saturating_mul(region.width)).saturating_mul(pixel);
@@ -158,7 +158,7 @@ impl MaskDecoder {
 
 fn refused(of: &RowField<'_>, reason: &str) -> Error {
     let name = &of.field.name;
-    Error::usage(format!("field `{name}`, aligned as a mask: {reason}"))
+    Error::usage(format!("the mask in field `{name}` {reason}"))
 }
 
 /// Sets height and width, because the index may hold the size of the stored picture instead of the upright one.
@@ -239,8 +239,8 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         // An empty list of masks need not have a height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
-            let picture = format!("because the upright picture is {height} × {width}");
-            let text = format!("the shape must be [masks, {height}, {width}], {picture}, but is {other:?}");
+            let text =
+                format!("the shape must be [masks, {height}, {width}] to match the upright picture, but is {other:?}");
             let error = Error::usage(text);
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
             return Err(if is_one {

@@ -16,8 +16,8 @@ impl FieldDecoder for OneHotDecoder {
         }
         let found = column.integer(of.record.shard, of.at().record);
         let Some(class) = found.and_then(|class| u32::try_from(class).ok()).filter(|&class| class < classes) else {
-            let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
-            return Err(Error::usage(format!("label: expected a class number below {classes}, found {found}")));
+            let found = found.map_or_else(|| "missing".to_owned(), |found| found.to_string());
+            return Err(Error::usage(format!("the label is {found}, but must be a class number below {classes}")));
         };
         out.fill(0);
         let weight = out.as_chunks_mut::<4>().0.get_mut(class as usize);

@@ -91,8 +91,10 @@ impl PictureFieldDecoder {
     fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
         let stored = self.value(of)?;
         if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
-            let expected = format!("a single picture, because the index has no column `{}.frames`", of.field.name);
-            return Err(Error::format("stored value", expected, "a list of pictures"));
+            return Err(Error::malformed(format!(
+                "the value is a clip, but the index has no column `{}.frames` with its number of frames",
+                of.field.name
+            )));
         }
         Ok(stored)
     }
@@ -125,7 +127,7 @@ impl PictureFieldDecoder {
         if let Some(&promised) = dims.get(clip.layout.time())
             && promised != u64::from(count)
         {
-            let expected = format!("{promised}, as in the index");
+            let expected = format!("{promised} (from the index)");
             return Err(Error::format("number of frames in the clip", expected, count));
         }
         let each = out.len() / (count as usize).max(1);
@@ -147,8 +149,9 @@ impl PictureFieldDecoder {
             // Compare the sides too, because a frame rotated by 90° has a different shape but the same number of
             // bytes.
             if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
-                let expected = format!("{:?}, as in the first loaded frame", first_sides.unwrap_or_default());
-                return Err(name_frame(number, Error::format("shape", expected, format!("{sides:?}"))));
+                let first = first_sides.unwrap_or_default();
+                let text = format!("the shape is {sides:?}, but the first loaded frame has the shape {first:?}");
+                return Err(name_frame(number, Error::malformed(text)));
             }
             set_clip_sides(dims, sides, clip.layout);
             if clip.layout == ClipLayout::ChannelsFirst {
@@ -210,7 +213,7 @@ impl PictureFieldDecoder {
             Error::Usage { text, .. } => {
                 let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
                 misfit.unwrap_or_else(|| {
-                    Error::format("picture", "a picture that can be decoded as the index describes it", text)
+                    Error::malformed(format!("the picture does not fit its row in the batch: {text}"))
                 })
             }
             other => other,
@@ -223,18 +226,16 @@ impl PictureFieldDecoder {
 /// Returns an error if a picture that is not resized does not fit its view or its slot of `room` bytes.
 fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
-    let Ok(crop) = how.view.resolve(width, height, &how.key) else {
-        return Some(Error::format(
-            "picture",
-            "a picture at least as large as the view",
-            format!("{height} × {width} pixels"),
-        ));
+    let crop = match how.view.resolve(width, height, &how.key) {
+        Ok(crop) => crop,
+        Err(error) => return Some(Error::malformed(format!("the picture does not fit its view: {error}"))),
     };
     let (height, width) = (crop.height, crop.width);
     let needed = (u64::from(height) * u64::from(width)).saturating_mul(3);
     (needed != room as u64).then(|| {
-        let expected = format!("{room} bytes (height × width × 3 from the index)");
-        Error::format("decoded picture", expected, format!("{needed} bytes ({height} × {width} × 3)"))
+        Error::malformed(format!(
+            "the picture decodes to {needed} bytes ({height} × {width} × 3), but its size in the index gives {room}"
+        ))
     })
 }
 

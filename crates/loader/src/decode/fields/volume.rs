@@ -136,13 +136,14 @@ impl VolumeDecoder {
             )));
         };
         if found.get(3) != expected.get(3) {
+            let channels = expected.get(3).copied().unwrap_or(1);
             let text = format!(
-                "all volumes must have as many channels as a box of shape {expected:?}, but one has the shape {found:?}"
+                "all volumes must have the same number of channels as the first ({channels}), but one has the shape {found:?}"
             );
             return Err(Error::usage(text));
         }
         let sides = [depth, height, width];
-        check_alike("arrays that are cut together", sides, of, window)?;
+        check_alike("cannot cut the same patch from all arrays", sides, of, window)?;
         // Check this before decoding, to avoid decoding a volume that is too small for the box.
         let size = volume.part.size;
         let mut parts = Vec::with_capacity(draws.len());

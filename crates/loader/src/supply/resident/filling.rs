@@ -97,8 +97,9 @@ pub(crate) fn fill(
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
-    let resident = resident
-        .ok_or_else(|| Error::io(dataset.path(), "allocate a table of the samples", io::ErrorKind::OutOfMemory))?;
+    let resident = resident.ok_or_else(|| {
+        Error::io(dataset.path(), "allocate memory for a table of all samples", io::ErrorKind::OutOfMemory)
+    })?;
     let (first, pieces) = pieces(dataset);
     let all_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let filling = Filling {
@@ -172,7 +173,7 @@ impl Filling<'_> {
                 }
                 let done = catch_unwind(AssertUnwindSafe(|| work(&mut buffer, piece)));
                 let panicked = |panic: Box<dyn Any + Send>| {
-                    let what = format!("reading samples from {} on", piece.sample);
+                    let what = format!("reading the samples that start at number {}", piece.sample);
                     Err(Error::Internal(FormatError::panicked(what, &*panic)))
                 };
                 if let Err(error) = done.unwrap_or_else(panicked) {
@@ -191,7 +192,7 @@ impl Filling<'_> {
             run();
         });
         if self.watch.cancel.load(Ordering::Relaxed) {
-            return Err(Error::usage("reading the values for `resident` was cancelled"));
+            return Err(Error::usage("reading the dataset for `resident` was cancelled"));
         }
         locked(&self.failed).take().map_or(Ok(()), Err)
     }
@@ -231,21 +232,21 @@ impl Filling<'_> {
     }
 
     fn reserve(&self, dataset: &Dataset, needed: u64, slot_bytes: u64) -> Result<()> {
-        let failed = |cause: Cause| Error::io(dataset.path(), "keep the values on the device", cause);
+        let failed = |cause: Cause| Error::io(dataset.path(), "keep the dataset on the device", cause);
         let (free, total) = self.keeper.free_bytes().map_err(|error| failed(error.into()))?;
         let all = needed.saturating_add(slot_bytes);
         if all > free {
             let text = format!(
-                "{all} bytes are needed ({needed} for values, {slot_bytes} for slots), but only {free} of {total} \
+                "{all} bytes are needed ({needed} for the dataset, {slot_bytes} for slots), but only {free} of {total} \
                  bytes are free on the device"
             );
-            let hint = Hint::new("pack smaller pictures (")
-                .and([Setting::named("short_side"), Setting::named("quality")])
-                .then(") or cubes as float16, use fewer slots (")
+            let hint = Hint::new("lower ")
                 .and([slots()])
-                .then("), or leave ")
+                .then(", leave ")
                 .and([Setting::named("resident")])
-                .then(" out; a rank cannot keep only its share, because a rank gets different samples in each epoch");
+                .then(" out, or pack a smaller dataset: pictures with ")
+                .and([Setting::named("short_side"), Setting::named("quality")])
+                .then(", cubes as float16");
             return Err(failed(Cause::new(io::ErrorKind::OutOfMemory, text).with_hint(hint)));
         }
         self.keeper.reserve(needed).map_err(|error| failed(error.into()))
@@ -270,7 +271,7 @@ impl Filling<'_> {
         let how = Rendering::default();
         let values: Vec<RecordValue<'_>> = found.iter().map(|found| self.value(shard, found, &how)).collect();
         let kept = self.keeper.keep(&values);
-        let kept = kept.map_err(|error| Error::io(shard.path(), "keep the values on the device", error))?;
+        let kept = kept.map_err(|error| Error::io(shard.path(), "keep the dataset on the device", error))?;
         let mut resident = locked(&self.resident);
         for (found, number) in found.iter().zip(kept) {
             let detail = match found.descriptor {
@@ -401,8 +402,10 @@ fn picture_size(
     let limits = &shard.options().limits;
     let Some(position) = shard.stored_at(picture.position) else { return Ok(None) };
     let Some(value) = Record::field_at(frame, bytes, position, limits)? else { return Ok(None) };
-    let media_type =
-        std::str::from_utf8(value.descriptor).map_err(|e| FormatError::format("picture media type", "UTF-8", e))?;
+    let media_type = std::str::from_utf8(value.descriptor).map_err(|e| {
+        let found = format!("an invalid byte at position {}", e.valid_up_to());
+        FormatError::format("picture media type", "UTF-8", found)
+    })?;
     let orientation = orientation_of(picture.orientation, shard, record, &value);
     let (height, width) = PictureDecoder::new(limits.clone()).size_of(media_type, value.bytes, orientation)?;
     Ok(Some([height, width]))

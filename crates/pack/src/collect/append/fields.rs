@@ -172,10 +172,10 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
         format!(
-            "cannot add samples from a program, because a program cannot write the field `{}` of the dataset",
+            "a writer cannot append to this dataset, because it has no way to fill the field `{}`",
             field.escape_debug()
         ),
-        "write the samples to a new dataset; `concat` loads both as one",
+        "write the samples to a new dataset, and load both datasets with `concat`",
     )
 }
 
@@ -201,7 +201,8 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     let Some(mask) = mask else { return Ok(()) };
     Err(CollectError::usage(
         format!(
-            "field `{}`: the pictures and masks of this dataset were shrunk, but masks from a program would not be",
+            "a writer cannot append to this dataset: its masks were shrunk, but new masks in `{}` would keep \
+             their full size",
             mask.name.escape_debug()
         ),
         "put the pictures and masks into folders, and add them with `shardpack add`",

@@ -151,6 +151,6 @@ const HELD: &str = "a sample";
 fn refused(key: &str, held: &'static str) -> CollectError {
     let hint = Hint::new("pass ")
         .and([Setting::word("on_known_key", "skip")])
-        .then(" to skip such samples; to replace a sample, remove the old one first");
+        .then(" to skip samples whose keys are already in the dataset; to replace a sample, remove the old one first");
     CollectError::KnownKey { key: key.to_owned(), held, hint }
 }

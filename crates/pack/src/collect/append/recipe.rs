@@ -3,7 +3,7 @@
 use crate::collect::error::Result;
 use crate::encode::picture_figures;
 use shardpack_array::{ArrayOptions, ArraySettings, BandDifference, Trial};
-use shardpack_format::{FieldKind, Manifest, SEGMENT_INDEXES};
+use shardpack_format::{FieldKind, Hint, Manifest, SEGMENT_INDEXES, Setting};
 use shardpack_recipe::{
     ArgumentError, DatasetRecipe, Declared, Jpeg, OptionValue, Order, PictureOptions, StorageOptions, values_of,
 };
@@ -78,9 +78,9 @@ fn compare(
             let is_made = !made.is_empty() && made.iter().all(|made| spelled(option, made) == found);
             let other = there.iter().map(|there| spelled(option, there)).find(|there| *there != found);
             if let Some(other) = other.filter(|_| !is_made) {
-                let expected = format!("{other}, as in the dataset");
-                let error = ArgumentError::new(option.about.name, expected, found);
-                return Err(error.with_hint("omit the option: the recipe of the dataset determines it").into());
+                let text = format!("the dataset was written with {other}, not {found}");
+                let error = ArgumentError::of(option.about.name, text);
+                return Err(error.with_hint("omit this option: its value comes from the recipe of the dataset").into());
             }
         }
     }
@@ -112,8 +112,11 @@ fn pictures(
         if asked == "reencode" {
             return Ok(None);
         }
-        let expected = "reencode, together with the other options of the dataset (its recipe does not contain them)";
-        return Err(ArgumentError::new("jpeg", expected, asked).into());
+        let text = format!("the dataset was written with reencode, not {asked}");
+        let hint = Hint::new("pass ")
+            .and([Setting::word("jpeg", "reencode")])
+            .then(" and the other picture options of the dataset, because its recipe does not contain them");
+        return Err(ArgumentError::of("jpeg", text).with_hint(hint).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
     let pictures = match jpeg {

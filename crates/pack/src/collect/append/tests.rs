@@ -134,8 +134,8 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
     for (error, words) in [
         (
             change("cube", Some(SampleValue::Array(two_axes))),
-            "sample `s/009`: field `cube`: expected an array of float32 with 3 axes, as in the dataset, found an array of \
-             float32 with shape [2, 2]",
+            "sample `s/009`: field `cube`: expected an array of float32 with 3 axes (as in the dataset), found an \
+             array of float32 with shape [2, 2]",
         ),
         (
             change("cube", Some(SampleValue::Array(mask(1)))),
@@ -153,7 +153,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
         (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
             append(&out, [without]).unwrap_err().to_string(),
-            "sample `s/009`: field `cube`: the sample has no field of this name, but the dataset has one of kind array:float32",
+            "sample `s/009`: field `cube`: the dataset has this field (of kind array:float32), but the sample does not",
         ),
         (
             append(&out, [sample(9).with("more", "text")]).unwrap_err().to_string(),
@@ -163,7 +163,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
             append(&out, [sample(2)]).unwrap_err().to_string(),
             "sample `s/002`: the dataset already has a sample with this key",
         ),
-        (append(&out, []).unwrap_err().to_string(), "no sample was added"),
+        (append(&out, []).unwrap_err().to_string(), "no samples were added"),
     ] {
         assert_eq!(error, words);
     }
@@ -193,11 +193,11 @@ fn options_are_those_of_the_dataset() {
         with(name, value).unwrap();
     }
     for (name, value, words) in [
-        ("shard_size", "1MiB", "shard_size: expected 4KiB, as in the dataset, found 1MiB"),
-        ("seed", "3", "seed: expected 0, as in the dataset, found 3"),
-        ("no_shuffle", "true", "no_shuffle: expected false, as in the dataset, found true"),
-        ("codec", "raw", "codec: expected auto, as in the dataset, found raw"),
-        ("values", "keep", "values: expected auto, as in the dataset, found keep"),
+        ("shard_size", "1MiB", "shard_size: the dataset was written with 4KiB, not 1MiB"),
+        ("seed", "3", "seed: the dataset was written with 0, not 3"),
+        ("no_shuffle", "true", "no_shuffle: the dataset was written with false, not true"),
+        ("codec", "raw", "codec: the dataset was written with auto, not raw"),
+        ("values", "keep", "values: the dataset was written with auto, not keep"),
     ] {
         assert_eq!(with(name, value).unwrap_err(), words);
     }
@@ -467,7 +467,8 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         let error = opened.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "field `mask`: the pictures and masks of this dataset were shrunk, but masks from a program would not be"
+            "a writer cannot append to this dataset: its masks were shrunk, but new masks in `mask` would keep \
+             their full size"
         );
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }

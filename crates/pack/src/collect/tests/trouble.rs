@@ -32,7 +32,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
         ("label", Some("d".into()), "there is no class `d`"),
         ("label", None, "expected int64, found no value"),
         ("meta", Some(SampleValue::Json("{\"a\": NaN}".into())), "JSON"),
-        ("caption", Some(SampleValue::Bytes(vec![1])), "expected text, found 1 bytes"),
+        ("caption", Some(SampleValue::Bytes(vec![1])), "expected text, found 1 byte"),
         ("photo", Some("a.jpg".into()), "found text\nhint: pass the bytes of the file, not its name"),
     ] {
         let text = error(with(field, value));
@@ -118,7 +118,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     first.add(Sample::new().with("i", 1)).unwrap();
     drop(first);
     assert!(!out.exists());
-    assert!(open(false).unwrap().commit(None, None).unwrap_err().to_string().contains("no sample was added"));
+    assert!(open(false).unwrap().commit(None, None).unwrap_err().to_string().contains("no samples were added"));
 
     let whole = open(false).unwrap();
     whole.add(Sample::new().with("i", 1)).unwrap();

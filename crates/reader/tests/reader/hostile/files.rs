@@ -142,7 +142,7 @@ fn t09_swapped_records() {
     let (head, tail) = bytes.split_at_mut(second);
     head[first..].swap_with_slice(&mut tail[..second - first]);
     let error = assert_format(read_all(dir.path(), &bytes), "swapped");
-    assert!(error.contains(", as in the index"), "{error}");
+    assert!(error.contains("(from the index)"), "{error}");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn t10_a_shard_of_another_dataset() {
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();
-    assert!(assert_format(open(), "stale").contains("as in the manifest"));
+    assert!(assert_format(open(), "stale").contains("(from the manifest)"));
     assert_eq!(Dataset::open(disk.path()).unwrap().get(1).unwrap().key(), disk.samples[1].key);
 }
 

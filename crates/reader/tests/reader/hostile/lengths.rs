@@ -121,7 +121,7 @@ fn l09_lengths_stored_twice_must_agree() {
         bytes[at + 16..at + 24].copy_from_slice(&length.to_le_bytes());
         fix_record(&mut bytes, at);
         let error = assert_format(read_all(dir.path(), &bytes), "frame against index");
-        assert!(error.contains("record bytes: expected"), "{error}");
+        assert!(error.contains("size of the record in bytes: expected"), "{error}");
         let report = verify(dir.path().join("x.shard"), &VerifyOptions::default()).unwrap();
         assert_eq!(report.damaged_samples, 1);
 

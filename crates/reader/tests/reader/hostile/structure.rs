@@ -102,7 +102,7 @@ fn s08_feature_bits() {
     assert_eq!(read_all(dir.path(), &support::shard(minor, &samples)).unwrap().len(), 1);
     let required = Identity { required_features: 1, ..Identity::new(ID, 0) };
     let error = assert_format(open_bytes(dir.path(), &support::shard(required, &samples)), "required");
-    assert!(error.contains("required features"), "{error}");
+    assert!(error.contains("features that this version of shardpack does not support"), "{error}");
     let bytes = small_shard(0..1);
     let mut header = bytes.clone();
     header[56] = 1;

@@ -57,8 +57,9 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
             (12, u64::from(u32::from_le_bytes(length)))
         }
         _ => {
+            let version = version.iter().map(u8::to_string).collect::<Vec<_>>().join(".");
             return Err(
-                source.unsupported(format_args!("npy version {version:?} is not supported: only 1.0, 2.0 and 3.0 are"))
+                source.unsupported(format_args!("npy version {version} is not supported: only 1.0, 2.0 and 3.0 are"))
             );
         }
     };
@@ -113,7 +114,7 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
             _ => return Err(bad("`descr`, `fortran_order` or `shape`", key)),
         };
         if !new {
-            return Err(bad("unique keys", key));
+            return Err(source.damaged(format_args!("the npy header has the key `{key}` twice")));
         }
         if text.take(",").is_none() && !text.peek("}") {
             return Err(bad("`,` or `}`", text.0));
@@ -126,7 +127,14 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
         (Some((dtype, big_endian)), Some(fortran), Some(dims)) => {
             Ok(Header { dtype, big_endian, fortran, dims, data_offset })
         }
-        _ => Err(bad("the keys `descr`, `fortran_order` and `shape`", "}")),
+        (descr, fortran, _) => {
+            let key = match (descr, fortran) {
+                (None, _) => "descr",
+                (_, None) => "fortran_order",
+                _ => "shape",
+            };
+            Err(source.damaged(format_args!("the npy header lacks the key `{key}`")))
+        }
     }
 }
 
@@ -162,23 +170,24 @@ pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dty
                     "save the array with a numeric dtype: arrays of objects contain pickled code, which is never \
                      loaded",
                 ),
-                Some('f') => {
-                    refused(source, format, &format!("{descr:?} is")).with_hint("save with `.astype('float64')`")
-                }
+                Some('f') => refused(source, format, &format!("{descr:?} is"))
+                    .with_hint("convert the array with `.astype('float64')` before saving it"),
                 _ => refused(source, format, &format!("{descr:?} is")),
             });
         }
     };
     // `=` or no byte order means the order of the machine that wrote the file. That machine is unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
-        return Err(source.format(format_args!("{format} byte order"), "`<` or `>`", format_args!("{descr:?}")));
+        return Err(source.damaged(format_args!(
+            "the byte order of the {format} element type {descr:?} is unknown: the type must begin with `<` or `>`"
+        )));
     }
     Ok((dtype, big_endian))
 }
 
 fn refused(source: &CubeFile, format: &str, found: &str) -> CubeError {
     source.unsupported(format_args!(
-        "{format} elements: {found} not supported: only bool, integers, float16, float32 and float64 are"
+        "{found} not supported in {format} files (supported: bool, integers, float16, float32 and float64)"
     ))
 }
 
@@ -233,10 +242,11 @@ fn open(source: &CubeFile, want: &Purpose) -> Result<(Header, CubeLayout, u64)> 
     let stored = source.len().saturating_sub(header.data_offset);
     if stored != bytes {
         let error = source.damaged(format_args!(
-            "the npy file has {stored} bytes of elements, but an array of {} with shape {:?} has {bytes}",
+            "the npy file has {stored} bytes of array data instead of {bytes} (dtype {}, shape {:?})",
             header.dtype, header.dims
         ));
-        return Err(if stored > bytes { error.with_hint("save several arrays in one file as `.npz`") } else { error });
+        let hint = "if the file holds several arrays, save them in one `.npz` file instead";
+        return Err(if stored > bytes { error.with_hint(hint) } else { error });
     }
     Ok((header, layout, bytes))
 }

@@ -70,7 +70,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         left = header.limit();
         if left == 0 {
             return Err(source.damaged(format_args!(
-                "the npy headers in the zip archive have more than {MAX_HEADERS} bytes in all"
+                "the npy headers in the zip archive are too large: more than {MAX_HEADERS} bytes in total"
             )));
         }
         match read {
@@ -102,11 +102,12 @@ fn choose<'m>(source: &CubeFile, want: &Purpose, members: &'m [Member]) -> Resul
 
 fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u64) -> Result<Vec<u8>> {
     let mut entry = archive.by_index(member.index).map_err(|error| zip_error(source, &error))?;
-    let what = "array in a zip archive";
     let expected = bytes.saturating_add(member.header.data_offset);
     if entry.size() != expected {
         let (name, found) = (&member.name, entry.size());
-        let text = format!("array `{name}` has {found} bytes in the archive, but its header describes {expected}");
+        let text = format!(
+            "array `{name}` takes {found} bytes in the archive, but should take {expected} according to its header"
+        );
         return Err(source.damaged(text));
     }
     if entry.size() / MAX_DEFLATE_RATIO > entry.compressed_size() {
@@ -115,10 +116,10 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
         return Err(source.damaged(text));
     }
     read_header(source, &mut entry)?;
-    let mut stored = source.alloc(what, bytes)?;
+    let mut stored = source.alloc("array in the zip archive", bytes)?;
     // Read to the end of the member, because its CRC-32 is checked only there.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
-    read.map_err(|error| source.damaged(format_args!("cannot read array `{}` of the archive: {error}", member.name)))?;
+    read.map_err(|error| source.damaged(format_args!("cannot read array `{}` in the archive: {error}", member.name)))?;
     Ok(stored)
 }
 

@@ -99,7 +99,7 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
         let error = source.unsupported(format_args!(
-            "a label mask must be a grey or palette PNG, but this PNG is {:?}",
+            "a label mask must be a grey or palette PNG, but this one has the colour type {:?}",
             labels.color()
         ));
         return Err(error.with_hint("save the class numbers, not their colours"));

@@ -69,7 +69,8 @@ fn a_tile_sixteen_times_its_picture() {
         assert_eq!(file.len(), 158);
         assert_eq!(
             refused("a.tif", &file),
-            "`a.tif`: TIFF strip or tile 0 at offset 8 has 100 Deflate-compressed bytes, too few for 4294967296 bytes"
+            "`a.tif`: TIFF strip or tile 0 at offset 8 has 100 bytes of Deflate data, which cannot decode to \
+             4294967296 bytes of pixels"
         );
     });
 }
@@ -129,7 +130,7 @@ fn a_cube_above_the_limit_is_refused_before_its_tables() {
     for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {
         assert!(matches!(error, CubeError::Limit { .. }), "{error}");
     }
-    assert!(message(load(&path, &CubeOptions::default())).contains("value of a TIFF tag"));
+    assert!(message(load(&path, &CubeOptions::default())).contains("value of TIFF tag "));
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn tiles_that_are_inflated_again_and_again() {
         let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
         let found = refused("a.tif", &tiff(&packed, 4500, &tags));
         assert!(
-            found.contains("the decoded TIFF strips or tiles have ") && found.contains("at most 268435456 are allowed"),
+            found.contains("the decoded TIFF strips or tiles take ") && found.contains("at most 268435456 are allowed"),
             "{found}"
         );
         // A realistic file must be accepted: 200 pages of one pixel, in tiles of 1 MiB.
@@ -161,7 +162,7 @@ fn strips_that_are_all_the_file() {
         let tables = [(273, 4, strips, 8), (278, 4, 1, 1), (279, 4, strips, 8 + offsets.len() as u32)];
         let file = tiff(&[offsets, sizes].concat(), 1, &[&page(1, strips, 32773)[..], &tables].concat());
         let found = refused("a.tif", &file);
-        assert!(found.contains("the compressed TIFF strips or tiles have "), "{found}");
+        assert!(found.contains("the compressed TIFF strips or tiles take "), "{found}");
     });
 }
 
@@ -197,7 +198,10 @@ fn an_envi_header_of_four_million_lines() {
         let small = "ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
         let list = format!("{small}names = {{{}}}\n", "1,".repeat((1 << 20) + 1));
         let found = message(load(&folder.write("x.hdr", list), &CubeOptions::default()));
-        assert_eq!(found, "`x.hdr`: the ENVI header has 1048577 items, but at most 1048576 are allowed");
+        assert_eq!(
+            found,
+            "`x.hdr`: the lists in the ENVI header have 1048577 items in total, but at most 1048576 are allowed"
+        );
     });
 }
 
@@ -341,11 +345,14 @@ fn pipes_and_devices_are_refused() {
                 load(path, &CubeOptions::default()).map(drop).unwrap_err(),
                 load_mask(path, &CubeOptions::default()).map(drop).unwrap_err(),
             ] {
-                assert!(error.to_string().ends_with("`: expected a regular file, found something else"), "{error}");
+                assert!(
+                    error.to_string().ends_with("`: expected a regular file, found a pipe, socket or device"),
+                    "{error}"
+                );
             }
         }
         let error = message(load(&path, &CubeOptions::default()));
-        assert!(error.contains("there is no ENVI data file with the header's name"), "{error}");
+        assert!(error.contains("found no data file for this ENVI header"), "{error}");
         let error = enumerate(folder.path(), &SourceOptions::default()).unwrap_err().to_string();
         assert!(error.contains("`x.img`: expected a regular file, found a pipe, socket or device"), "{error}");
         let labels = SourceOptions { labels: Some(pipe), ..SourceOptions::default() };
@@ -377,7 +384,7 @@ fn headers_of_any_number_of_axes() {
         let shape = |axes: usize| format!("({})", "1,".repeat(axes));
         let most = npy(1, "'|u1'", false, &shape(32), &[0]);
         let found = refused("a.npy", &most);
-        assert!(found.contains("found 32 axes: [1, 1, 1, 1, 1, 1, 1, 1] and 24 more axes"), "{found}");
+        assert!(found.contains("has 32 axes ([1, 1, 1, 1, 1, 1, 1, 1] and 24 more axes), but must have"), "{found}");
         let found = refused("a.npy", &npy(1, "'|u1'", false, &shape(32_000), &[0]));
         assert!(found.contains("npy header: expected a tuple of at most 32 integers, found"), "{found}");
     });
@@ -390,7 +397,10 @@ fn headers_that_many_entries_share() {
         let names: Vec<_> = (0..5000).map(|number| format!("{number}.npy")).collect();
         let members: Vec<_> = names.iter().map(|name| (name.as_str(), header.clone())).collect();
         let found = refused("a.npz", &npz(true, &members));
-        assert!(found.contains("the npy headers in the zip archive have more than 16777216 bytes in all"), "{found}");
+        assert!(
+            found.contains("the npy headers in the zip archive are too large: more than 16777216 bytes in total"),
+            "{found}"
+        );
     });
 }
 

@@ -77,7 +77,7 @@ fn two_axes_are_one_band_and_leading_ones_are_left_out() {
     let path = folder.write("x", Blosc2Spec { shape: &[3, 1, 5, 4], chunk, block, ..flat }.file(&elements));
     assert_eq!(
         message(load(&path, &options)),
-        "`x`: expected an array with the axes [height, width, channels], found 4 axes: [3, 1, 5, 4]\n\
+        "`x`: the array has 4 axes ([3, 1, 5, 4]), but must have [height, width] or [height, width, channels]\n\
          hint: save each cube of the stack as a separate file"
     );
 }
@@ -118,7 +118,10 @@ fn refusals_name_the_reason() {
         "`x`: sparse Blosc2 frames (a folder with a file for each chunk) are not supported\n\
          hint: write the array with `contiguous=True`"
     );
-    assert_eq!(with(94, b'x'), "`x`: Blosc2 offset of a metalayer: expected 0xd2, found 0x00");
+    assert_eq!(
+        with(94, b'x'),
+        "`x`: the Blosc2 frame is damaged: expected the byte 0xd2 before the offset of a metalayer, found 0x00"
+    );
     let mut other = good.clone();
     let at = other.windows(5).position(|name| name == b"\xa4b2nd").unwrap();
     other[at + 1] = b'x';
@@ -129,7 +132,7 @@ fn refusals_name_the_reason() {
     );
     let complex =
         Blosc2Spec { descr: "<c8", item: 8, ..Default::default() }.file(&[elements.clone(), elements.clone()].concat());
-    assert!(refused(&complex).contains("Blosc2 elements: complex numbers (\"<c8\") are not supported"));
+    assert!(refused(&complex).contains("complex numbers (\"<c8\") are not supported in Blosc2 files"));
     // The first chunk starts right after the header. The cases below change its flags and filters.
     let chunk = usize::from(good[14]);
     assert_eq!(good[chunk..chunk + 2], [5, 1]);
@@ -173,12 +176,10 @@ fn sizes_are_compared_before_memory_is_allocated() {
     let found = refused(Blosc2Spec { shape: &[huge, 4, 4], chunk: &[1, 4, 4], block: &[1, 4, 4], ..spec() });
     assert!(found.contains(", but the limit is "), "{found}");
     let found = refused(Blosc2Spec { shape: &[2, 2, 2], chunk: &[1 << 10, 1 << 10, 4], block: &[1, 1, 1], ..spec() });
-    assert!(found.contains(" Blosc2 blocks are too many for a cube of 32 bytes (at most 1048576)"), "{found}");
+    assert!(found.contains(" blocks, but at most 1048576 are allowed for a cube of 32 bytes"), "{found}");
     let found = refused(Blosc2Spec { shape: &[2, 2, 2], chunk: &[1 << 10, 1 << 10, 8], block: &[9, 9, 8], ..spec() });
-    assert!(
-        found.contains(" bytes in a Blosc2 chunk are too many for a cube of 32 bytes (at most 16777216)"),
-        "{found}"
-    );
+    assert!(found.contains("each Blosc2 chunk has "), "{found}");
+    assert!(found.contains(" bytes, but at most 16777216 are allowed for a cube of 32 bytes"), "{found}");
     let found = refused(Blosc2Spec { chunk: &[2, 4, 4], block: &[2, 4, 5], ..spec() });
     assert!(found.contains("the Blosc2 shapes contradict each other or are too large: "), "{found}");
     let found = refused(Blosc2Spec { chunk: &[2, 4, 4], block: &[2, 4, 0], ..spec() });

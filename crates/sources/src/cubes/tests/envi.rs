@@ -89,16 +89,15 @@ fn refusals_name_the_reason() {
     let path = folder.write("x.hdr", &good);
     assert_eq!(
         message(load(&path, &CubeOptions::default())),
-        "`x.hdr`: there is no ENVI data file with the header's name and the extension `.img`, `.dat`, `.raw`, … or \
-         no extension"
+        "`x.hdr`: found no data file for this ENVI header: expected `x`, `x.img`, `x.dat` or similar"
     );
     assert_eq!(companion(&path, &CubeOptions::default()), None);
     folder.write("x.raw", [0; 102]);
     for result in [load(&path, &CubeOptions::default()).map(|_| ()), peek(&path, &CubeOptions::default()).map(|_| ())] {
         assert_eq!(
             message(result),
-            "`x.raw`: the ENVI data file has 102 bytes, but the header needs 103 for 2 lines, 3 samples and 4 bands of \
-             float32 from offset 7"
+            "`x.raw`: the ENVI data file has 102 bytes, but must have at least 103: the header describes 2 lines, 3 \
+             samples and 4 bands of float32, starting at byte 7"
         );
     }
     for (from, to, why) in [
@@ -114,11 +113,7 @@ fn refusals_name_the_reason() {
             "gzip compression is not supported (`file compression` in the ENVI header)\n\
              hint: save the cube without compression and without frame offsets",
         ),
-        (
-            "; a",
-            "x = {1,\n; a",
-            "`x` in the ENVI header: expected `}` at the end of the list, found the end of the file",
-        ),
+        ("; a", "x = {1,\n; a", "the list `x` in the ENVI header has no closing `}`"),
     ] {
         let path = folder.write("x.hdr", good.replace(from, to));
         assert_eq!(message(load(&path, &CubeOptions::default())), format!("`x.hdr`: {why}"));
@@ -130,7 +125,7 @@ fn files_that_hold_no_picture_are_refused_by_their_type() {
     let folder = Folder::new();
     folder.write("x.sli", vec![0; 3 * 4 * 5]);
     for (kind, hint) in [
-        ("ENVI Spectral Library", "pack the cubes instead"),
+        ("ENVI Spectral Library", "move this spectral library out of the source: only images can be packed"),
         ("envi meta file", "pack the files that this meta file lists"),
     ] {
         let text = format!("{}file type = {kind}\n", header(1, "bsq", false, 0, [3, 4, 5]));

@@ -76,7 +76,7 @@ fn doubles_stored_as_small_integers() {
     let path = folder.write("a.mat", mat(true, false, &[wide]));
     assert_eq!(
         message(load(&path, &named)),
-        "`a.mat`: MATLAB elements: expected 2 uint8 values, found int16 values out of range"
+        "`a.mat`: the MATLAB array is damaged: its int16 values cannot be converted to uint8"
     );
 }
 
@@ -93,7 +93,8 @@ fn the_right_variable_is_taken() {
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
     let error = message(load(&path, &CubeOptions::default()));
-    let told = "`a.mat`: the file has a matrix that is larger than its cube: `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
+    let told = "`a.mat`: it is unclear whether the cube is the array with 3 axes or a larger matrix; the file has \
+                `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(
         error.starts_with(told) && error.contains("\nhint: choose an array with `--variable NAME`; for a matrix"),
         "{error}"
@@ -138,7 +139,7 @@ fn a_matrix_of_bands_needs_the_shape_of_its_picture() {
         let options = |spatial| CubeOptions { variable: variable.clone(), spatial, ..Default::default() };
         assert_eq!(
             message(load(&path, &options(None))),
-            "`a.mat`: the 3 x 48 matrix is ambiguous: it can be a single band, or have a spectrum for each pixel\n\
+            "`a.mat`: the 3 x 48 matrix is ambiguous: it could be a single band, or hold one spectrum per pixel\n\
              hint: pass `--spatial HxW` if it has a spectrum for each pixel, or `--spatial 3x48` if it is a single band"
         );
         assert_eq!(load(&path, &options(Some((6, 8)))).unwrap().array.shape(), [6, 8, 3]);
@@ -159,15 +160,15 @@ fn refusals_name_the_reason() {
     for (class, dims, why) in [
         (6 | 0x800, vec![2, 3], "variable `c`: complex numbers are not supported"),
         (5, vec![2, 3], "variable `c`: sparse matrices are not supported"),
-        (1, vec![2, 3], "expected an array with 2 or 3 axes, found no numeric array"),
+        (1, vec![2, 3], "the file has no numeric array"),
         (
             6,
             vec![1, 1, 1, 2],
-            "expected an array with the axes [height, width, channels], found 4 axes: [1, 1, 1, 2]\n\
+            "the array has 4 axes ([1, 1, 1, 2]), but must have [height, width] or [height, width, channels]\n\
              hint: save each cube of the stack as a separate file",
         ),
         (6, vec![0, 2], "the array with shape [0, 2] is empty"),
-        (6, vec![3, 2], "MATLAB elements: expected 6 float64 values, found 16 bytes of float64"),
+        (6, vec![3, 2], "the MATLAB array is damaged: it has 16 bytes, but 6 float64 values take 48"),
         (
             6,
             vec![20_000, 20_000],
@@ -175,7 +176,7 @@ fn refusals_name_the_reason() {
              bytes\n\
              hint: raise `--max-cube` if you trust this file",
         ),
-        (6, vec![10_000, 10_000], "variable `c` should have 100000000 elements, but has only 64 bytes"),
+        (6, vec![10_000, 10_000], "variable `c` is damaged: 64 bytes are too few for its 100000000 elements"),
     ] {
         let path = folder
             .write("a.mat", mat(false, false, &[MatArray { name: "c", class, dims: &dims, stored: (9, vec![0; 16]) }]));
@@ -241,7 +242,7 @@ fn version_4_in_both_byte_orders() {
             // Matrices of pixels × bands are read as in other versions.
             assert_eq!(load(&path, &spatial(2, 2)).unwrap().array.shape(), [2, 2, 5]);
             let cut = folder.write("cut.mat", &bytes[..bytes.len() - 1]);
-            assert!(message(load(&cut, &CubeOptions::default())).contains("reach beyond the end of the file"));
+            assert!(message(load(&cut, &CubeOptions::default())).contains("the file is truncated or damaged: it has"));
         }
     }
     let path = folder.write("s.mat", v4(false, "S", 2, [3, 3], &[0; 72]));

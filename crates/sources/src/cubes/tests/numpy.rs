@@ -89,20 +89,20 @@ fn refusals_name_the_reason() {
              loaded",
         ),
         ("[('a', '<f4')]", "structured types are", ""),
-        ("'<f16'", "\"<f16\" is", "\nhint: save with `.astype('float64')`"),
+        ("'<f16'", "\"<f16\" is", "\nhint: convert the array with `.astype('float64')` before saving it"),
         ("'<U5'", "\"<U5\" is", ""),
         ("'<M8[s]'", "\"<M8[s]\" is", ""),
     ] {
-        let kinds = "only bool, integers, float16, float32 and float64 are";
-        let expected = format!("`a.npy`: npy elements: {reason} not supported: {kinds}{hint}");
+        let kinds = "(supported: bool, integers, float16, float32 and float64)";
+        let expected = format!("`a.npy`: {reason} not supported in npy files {kinds}{hint}");
         assert_eq!(refused(npy(1, descr, false, "(1, 1)", &[0; 8])), expected);
     }
     for (shape, reason) in [
-        ("()", "expected an array with the axes [height, width, channels], found 0 axes: []"),
-        ("(4,)", "expected an array with the axes [height, width, channels], found 1 axis: [4]"),
+        ("()", "the array has 0 axes ([]), but must have [height, width] or [height, width, channels]"),
+        ("(4,)", "the array has 1 axis ([4]), but must have [height, width] or [height, width, channels]"),
         (
             "(1, 1, 1, 4)",
-            "expected an array with the axes [height, width, channels], found 4 axes: [1, 1, 1, 4]\n\
+            "the array has 4 axes ([1, 1, 1, 4]), but must have [height, width] or [height, width, channels]\n\
              hint: save each cube of the stack as a separate file",
         ),
         ("(2, 0, 3)", "the array with shape [2, 0, 3] is empty"),
@@ -112,8 +112,8 @@ fn refusals_name_the_reason() {
     }
     assert_eq!(
         refused(npy(1, "'|u1'", false, "(1, 3)", &[0; 4])),
-        "`a.npy`: the npy file has 4 bytes of elements, but an array of uint8 with shape [1, 3] has 3\n\
-         hint: save several arrays in one file as `.npz`"
+        "`a.npy`: the npy file has 4 bytes of array data instead of 3 (dtype uint8, shape [1, 3])\n\
+         hint: if the file holds several arrays, save them in one `.npz` file instead"
     );
     let over = refused(npy(1, "'|u1'", false, "(65536, 65536)", &[0; 4]));
     assert!(over.contains("takes 4294967296 bytes of memory, but the limit is 1073741824 bytes"), "{over}");

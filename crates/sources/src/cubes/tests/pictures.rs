@@ -29,7 +29,7 @@ fn png_labels_are_samples_or_indices() {
     assert_mask(&path, Dtype::U16, [1, 2], &[2, 1, 4, 3]);
     assert_eq!(probe(&path).unwrap(), Some(CubeKind::Png));
     let path = folder.write("m.png", png(ColorType::Rgb, BitDepth::Eight, 1, 1, &[1, 2, 3]));
-    let text = "`m.png`: a label mask must be a grey or palette PNG, but this PNG is Rgb\n\
+    let text = "`m.png`: a label mask must be a grey or palette PNG, but this one has the colour type Rgb\n\
                 hint: save the class numbers, not their colours";
     assert_eq!(message(load_mask(&path, &CubeOptions::default())), text);
     let held = std::fs::read(&path).unwrap();

@@ -88,7 +88,7 @@ fn refusals_name_the_reason() {
         ),
         (
             TiffSpec { predictor: 3, compression: 8, ..spec([2, 3, 4]) },
-            "TIFF predictor 3 is invalid for uint16: expected 1, 2 for numbers, or 3 for floats",
+            "TIFF predictor 3 is invalid for uint16 samples: expected 1 or 2",
         ),
         (TiffSpec { predictor: 2, ..spec([2, 3, 4]) }, "TIFF predictor 2 needs LZW, deflate or zstd compression"),
         (TiffSpec { shape: [0, 3, 4], rows: 1, ..spec([1, 3, 4]) }, "the TIFF is empty: 0 x 3 pixels with 4 bands"),
@@ -106,7 +106,7 @@ fn refusals_name_the_reason() {
     file.extend(directory);
     assert_eq!(
         refused(file.clone()),
-        "`a.tif`: the TIFF has 4 axes: 2 pages of 2 bands\n\
+        "`a.tif`: the TIFF has 2 pages of 2 bands each, but several pages are supported only with one band each\n\
          hint: save each page as a separate file"
     );
     let end = file.len();

@@ -25,12 +25,12 @@ fn the_size_is_the_signature() {
     assert_eq!(probe(&folder.write("a.dat", [])).unwrap(), None);
     assert_eq!(
         message(load(&folder.write("a.dat", &bytes), &CubeOptions::default())),
-        "`a.dat`: expected a cube (NumPy, Blosc2, ENVI, TIFF, PNG, HDF5, MATLAB, Tivita), found a file that \
-         begins with `\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02`"
+        "`a.dat`: the file is in none of the supported cube formats (NumPy, Blosc2, ENVI, TIFF, PNG, HDF5, MATLAB, \
+         Tivita): it begins with `\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02`"
     );
     assert_eq!(
-        message(load(&folder.write("b", []), &CubeOptions::default())).rsplit("found ").next(),
-        Some("an empty file")
+        message(load(&folder.write("b", []), &CubeOptions::default())).rsplit("): ").next(),
+        Some("it is empty")
     );
     assert!(matches!(load(folder.path(), &CubeOptions::default()), Err(CubeError::Usage { .. })));
 }

@@ -90,7 +90,7 @@ impl ArrayRequest {
         }
         if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, !recipe.moves_arrays()) {
             let size = [*height, *width];
-            check_alike("arrays that are flipped or rotated together", [1, *height, *width], of, window)?;
+            check_alike("cannot flip or rotate the arrays together", [1, *height, *width], of, window)?;
             set_moves(finish, field.sampling, of, size);
         }
         vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
@@ -211,8 +211,8 @@ pub(crate) fn check_alike(
         let sides = size.iter().skip(usize::from(!window.is_volume)).map(u64::to_string).collect::<Vec<_>>();
         sides.join(" × ")
     };
-    let found = format!("{} in field `{}`", words(array), of.field.name);
-    Err(Error::usage(format!("{what} must all have the same size: expected {}, found {found}", words(others))))
+    let (name, size, other) = (&of.field.name, words(array), words(others));
+    Err(Error::usage(format!("{what}: field `{name}` is {size}, but another field is {other}")))
 }
 
 fn place(
@@ -227,12 +227,12 @@ fn place(
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if recipe.moves_arrays() {
-            check_alike("arrays that are flipped or rotated together", [1, height, width], of, window)?;
+            check_alike("cannot flip or rotate the arrays together", [1, height, width], of, window)?;
         }
         return Ok(());
     };
     let (array, patch) = ([height, width], [region.height, region.width]);
-    check_alike("arrays that are cut together", [1, height, width], of, window)?;
+    check_alike("cannot cut the same patch from all arrays", [1, height, width], of, window)?;
     let origin = match &recipe.fields.patches {
         Some(patches) if patches.grid.is_some() => {
             patches.in_grid(of.at().sample, of.at().patch, [1, height, width])?.map(|[_, y, x]| [y, x])
@@ -251,14 +251,18 @@ fn place(
 }
 
 fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &[u64]) -> Error {
-    let part = if field.cut.is_some() { "a patch of " } else { "" };
     if field.indexed {
-        let expected = format!("{part}{expected:?}, as in the index");
-        return Error::format("shape of the array", expected, format!("{found:?}"));
+        let part = if field.cut.is_some() { "a patch of it" } else { "it" };
+        return Error::malformed(format!(
+            "the array has the shape {found:?}, but according to the index {part} should have {expected:?}"
+        ));
     }
     // A usage error, not damage, because the arrays of a field may legitimately differ in shape.
     let hint = "load a patch, or pack the arrays with scalar fields `height`, `width` and `channels`";
     let name = &of.field.name;
-    let text = format!("field `{name}`: an array has the shape {found:?}, but the first sample has {part}{expected:?}");
+    let part = if field.cut.is_some() { "patch" } else { "array" };
+    let text = format!(
+        "field `{name}`: the array has the shape {found:?}, but the {part} of the first sample has {expected:?}"
+    );
     Error::usage(text).with_hint(hint)
 }

@@ -24,7 +24,8 @@ pub(super) fn of_blosc2(source: &CubeFile, part: &str, start: u64, error: Error)
     match error {
         Error::Format { what, expected, found, place, .. } => {
             let at = start.saturating_add(place.offset.unwrap_or_default());
-            source.format(format_args!("{part}: {what} at offset {at}"), expected, found)
+            let text = shardpack_format::sentence(&what, &expected, &found);
+            source.damaged(format_args!("{part}, offset {at}: {text}"))
         }
         other => {
             let hint = other.hint();

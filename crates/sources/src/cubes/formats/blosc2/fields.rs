@@ -2,7 +2,6 @@
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
-use std::fmt;
 
 /// The part of a header or trailer that has not been read yet.
 pub(super) struct Fields<'a> {
@@ -16,10 +15,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
-        let (bytes, rest) = self
-            .bytes
-            .split_first_chunk()
-            .ok_or_else(|| self.bad(what, format_args!("{N} bytes"), self.bytes.len()))?;
+        let (bytes, rest) = self.bytes.split_first_chunk().ok_or_else(|| self.short(what, N))?;
         self.bytes = rest;
         Ok(*bytes)
     }
@@ -30,10 +26,7 @@ impl<'a> Fields<'a> {
 
     pub(super) fn slice(&mut self, what: &str, length: u32) -> Result<&'a [u8]> {
         let length = shardpack_format::to_usize(length);
-        let (bytes, rest) = self
-            .bytes
-            .split_at_checked(length)
-            .ok_or_else(|| self.bad(what, format_args!("{length} bytes"), self.bytes.len()))?;
+        let (bytes, rest) = self.bytes.split_at_checked(length).ok_or_else(|| self.short(what, length))?;
         self.bytes = rest;
         Ok(bytes)
     }
@@ -42,7 +35,9 @@ impl<'a> Fields<'a> {
     pub(super) fn mark(&mut self, what: &str, expected: u8) -> Result<()> {
         match self.byte(what)? {
             found if found == expected => Ok(()),
-            found => Err(self.bad(what, format_args!("{expected:#04x}"), format_args!("{found:#04x}"))),
+            found => Err(self.source.damaged(format_args!(
+                "the Blosc2 frame is damaged: expected the byte {expected:#04x} before the {what}, found {found:#04x}"
+            ))),
         }
     }
 
@@ -60,7 +55,10 @@ impl<'a> Fields<'a> {
     }
 
     fn not_negative(&self, what: &str, value: i64) -> Result<u64> {
-        u64::try_from(value).map_err(|_| self.bad(what, "0 or more", value))
+        u64::try_from(value).map_err(|_| {
+            self.source
+                .damaged(format_args!("the Blosc2 frame is damaged: the {what} must not be negative, but is {value}"))
+        })
     }
 
     pub(super) fn u16(&mut self, what: &str, mark: u8) -> Result<u16> {
@@ -78,7 +76,10 @@ impl<'a> Fields<'a> {
         self.take(what).map(u64::from_be_bytes)
     }
 
-    pub(super) fn bad(&self, what: &str, expected: impl fmt::Display, found: impl fmt::Display) -> CubeError {
-        self.source.format(format_args!("Blosc2 {what}"), expected, found)
+    fn short(&self, what: &str, bytes: usize) -> CubeError {
+        let left = self.bytes.len();
+        self.source.damaged(format_args!(
+            "the Blosc2 frame is truncated: only {left} of the {bytes} bytes for the {what} are there"
+        ))
     }
 }

@@ -10,6 +10,7 @@ use crate::cubes::select::{Purpose, cube_shape};
 use crate::cubes::source::CubeFile;
 use shardpack_array::blosc2::{ForeignChunk, ForeignDecoder};
 use shardpack_format::to_usize;
+use std::fmt::Arguments;
 
 const MAGIC: &[u8] = b"b2frame\0";
 
@@ -105,7 +106,7 @@ impl ContiguousFrame {
         let layout = CubeLayout { dtype, big_endian, shape: cube_shape(source, axes)?, order: AxisOrder::Bip };
         let cube_bytes = layout.bytes(source, want.max_bytes())?;
         if header.item_bytes != dtype.bytes() {
-            let text = format!("elements of {} bytes, but {dtype} has {} bytes", header.item_bytes, dtype.bytes());
+            let text = format!("elements of {} bytes, but the type {dtype} needs {}", header.item_bytes, dtype.bytes());
             return Err(source.damaged(format_args!("the Blosc2 header describes {text}")));
         }
         let text = format!("array {shape:?}, chunk {chunk:?}, block {block:?}");
@@ -120,13 +121,13 @@ impl ContiguousFrame {
     pub(super) fn offsets(&self, source: &CubeFile) -> Result<Vec<u8>> {
         let header = &self.header;
         let end = header.header_bytes + header.chunks_bytes;
-        let what = "offsets of the Blosc2 chunks";
+        let what = "Blosc2 chunk offset table";
         let mut offsets = source.zeros(what, self.grid.chunks().saturating_mul(8))?;
         let trailer = header.trailer(source)?;
         let bytes = chunk_at(source, what, end, trailer, offsets.len())?;
         if bytes.len() as u64 != trailer - end {
             let (found, room) = (bytes.len(), trailer - end);
-            let text = format!("the {what} have {found} bytes, but the space before the trailer has {room} bytes");
+            let text = format!("the {what} has {found} bytes, but there are {room} bytes before the trailer");
             return Err(source.damaged(text));
         }
         let bad = |error| of_blosc2(source, what, end, error);
@@ -216,20 +217,22 @@ impl FrameHeader {
         let decoded = chunks.saturating_mul(chunk_bytes);
         if self.decoded_bytes != decoded {
             let found = self.decoded_bytes;
-            let text = format!("the decoded Blosc2 chunks have {decoded} bytes, but the header says {found}");
+            let text = format!("the Blosc2 chunks decode to {decoded} bytes, but the header says {found}");
             return Err(source.damaged(text));
         }
-        let most = |what: &str, found: u64, most: u64| {
+        let most = |what: Arguments<'_>, found: u64, most: u64| {
             if found <= most {
                 return Ok(());
             }
-            let text = format!("{found} {what} are too many for a cube of {cube_bytes} bytes (at most {most})");
+            let text = format!("{what}, but at most {most} are allowed for a cube of {cube_bytes} bytes");
             Err(source.damaged(text))
         };
         let times = cube_bytes.saturating_mul(DECODED_TIMES);
-        most("bytes in a Blosc2 chunk", chunk_bytes, times.max(SMALL_CHUNK))?;
-        most("decoded bytes in all Blosc2 chunks", decoded, times.max(SMALL_CHUNKS))?;
-        most("Blosc2 blocks", grid.blocks(), (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS))
+        most(format_args!("each Blosc2 chunk has {chunk_bytes} bytes"), chunk_bytes, times.max(SMALL_CHUNK))?;
+        most(format_args!("the Blosc2 chunks decode to {decoded} bytes in total"), decoded, times.max(SMALL_CHUNKS))?;
+        let blocks = grid.blocks();
+        let most_blocks = (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS);
+        most(format_args!("the Blosc2 array has {blocks} blocks"), blocks, most_blocks)
     }
 
     /// Returns the offset of the trailer. The end of the frame states the trailer's length.
@@ -288,8 +291,10 @@ impl ArrayLayer {
             0x97 => {
                 let format = fields.byte("format of the element type")?;
                 if format != 0 {
-                    let text =
-                        format!("element type format {format} of Blosc2 is not supported, only format 0 (NumPy)");
+                    let text = format!(
+                        "the Blosc2 array names its element type in format {format}, but only format 0 (NumPy) is \
+                         supported"
+                    );
                     return Err(source.unsupported(text));
                 }
                 let length = fields.u32("element type", 0xDB)?;
@@ -297,11 +302,9 @@ impl ArrayLayer {
                 Some(String::from_utf8_lossy(text).into_owned())
             }
             _ => {
-                return Err(source.format(
-                    "metalayer `b2nd`",
-                    "5 or 7 parts (0x95, 0x97)",
-                    format_args!("{parts:#04x}"),
-                ));
+                return Err(source.damaged(format_args!(
+                    "the Blosc2 metalayer `b2nd` is damaged: its first byte is {parts:#04x} instead of 0x95 or 0x97"
+                )));
             }
         };
         Ok(Self { shape, chunk, block, dtype })

@@ -25,12 +25,16 @@ pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     match same_stem(header, end).as_slice() {
         [one] => CubeFile::open(one, header.run()),
         other => {
-            let names = "the header's name and the extension `.img`, `.dat`, `.raw`, … or no extension";
+            let stem = header.path().file_stem().unwrap_or(OsStr::new("")).to_string_lossy();
+            let stem = stem.escape_debug();
             let also = match other.len() {
                 0 => String::new(),
-                many => format!(" ({many} files of the right size have other extensions)"),
+                many => format!(" ({many} files have the right size, but other extensions)"),
             };
-            Err(header.damaged(format_args!("there is no ENVI data file with {names}{also}")))
+            Err(header.damaged(format_args!(
+                "found no data file for this ENVI header: expected `{stem}`, `{stem}.img`, `{stem}.dat` or \
+                 similar{also}"
+            )))
         }
     }
 }

@@ -35,9 +35,9 @@ impl Header {
         let mut places: HashMap<String, usize> = HashMap::new();
         let items = text.bytes().filter(|byte| *byte == b',').count();
         if items > MAX_ITEMS {
-            return Err(
-                source.damaged(format_args!("the ENVI header has {items} items, but at most {MAX_ITEMS} are allowed"))
-            );
+            return Err(source.damaged(format_args!(
+                "the lists in the ENVI header have {items} items in total, but at most {MAX_ITEMS} are allowed"
+            )));
         }
         // The first line is the signature. Old Macintosh files end lines with just a carriage return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
@@ -49,11 +49,8 @@ impl Header {
             let mut closed = !value.starts_with('{') || value.contains('}');
             while !closed {
                 let next = lines.next().ok_or_else(|| {
-                    source.format(
-                        format_args!("`{}` in the ENVI header", key.escape_debug()),
-                        "`}` at the end of the list",
-                        "the end of the file",
-                    )
+                    let key = key.escape_debug();
+                    source.damaged(format_args!("the list `{key}` in the ENVI header has no closing `}}`"))
                 })?;
                 value.push('\n');
                 value.push_str(next.trim());

@@ -97,9 +97,11 @@ impl EnviCube {
         if data.len() < end {
             let CubeLayout { dtype, shape: [lines, samples, bands], .. } = self.layout;
             let offset = self.offset;
-            let size = format!("{lines} lines, {samples} samples and {bands} bands of {dtype} from offset {offset}");
             let found = data.len();
-            let text = format!("the ENVI data file has {found} bytes, but the header needs {end} for {size}");
+            let text = format!(
+                "the ENVI data file has {found} bytes, but must have at least {end}: the header describes {lines} \
+                 lines, {samples} samples and {bands} bands of {dtype}, starting at byte {offset}"
+            );
             return Err(data.damaged(text));
         }
         Ok((data, bytes))
@@ -138,7 +140,7 @@ fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     };
     let known = found.to_ascii_lowercase();
     if known.contains("spectral library") {
-        return refused("pack the cubes instead, or write the spectra of this library as a table");
+        return refused("move this spectral library out of the source: only images can be packed");
     }
     if known.contains("meta") {
         return refused("pack the files that this meta file lists");
@@ -161,7 +163,7 @@ fn dtype(source: &CubeFile, header: &Header) -> Result<Dtype> {
             let text = format!("complex numbers are not supported (`data type` {complex} in the ENVI header)");
             return Err(source.unsupported(text));
         }
-        other => return Err(source.format("`data type` in the ENVI header", "1 to 5, or 12 to 15", other)),
+        other => return Err(source.format("`data type` in the ENVI header", "1 to 5 or 12 to 15", other)),
     })
 }
 

@@ -32,7 +32,7 @@ impl Allowance {
     }
 
     /// Returns true if the library tried to read at the undefined address. It does so for soft
-    /// links in groups with the old layout.
+    /// links in old-style groups.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }
@@ -69,13 +69,12 @@ impl Metered {
             self.allowance.met_undefined.store(true, Ordering::Relaxed);
         }
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
-            return Err(self.refuse(&format!(
-                "{len} bytes at offset {offset} reach beyond the end of the file ({} bytes)",
-                self.len
-            )));
+            return Err(
+                self.refuse(&format!("it has {} bytes, but refers to {len} bytes at offset {offset}", self.len))
+            );
         }
         if !self.allowance.take(len as u64) {
-            return Err(self.refuse("its structures refer to the same parts of the file again and again"));
+            return Err(self.refuse("its metadata refers to the same bytes too many times"));
         }
         Ok(())
     }

@@ -43,9 +43,12 @@ struct Hdf5Dataset {
 
 fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     let error = error.into();
-    match unread(&error) {
-        Some(feature) => refused(source, feature),
-        None => source.damaged(format_args!("cannot read the HDF5 file: {error}")),
+    match (unread(&error), &error) {
+        (Some(feature), _) => refused(source, feature),
+        (None, Error::Format(FormatError::Source(why))) => {
+            source.damaged(format_args!("cannot read the HDF5 file: {why}"))
+        }
+        (None, _) => source.damaged(format_args!("cannot read the HDF5 file: {error}")),
     }
 }
 
@@ -60,15 +63,13 @@ fn unread(error: &Error) -> Option<String> {
         // Superblock versions range from 0 to 3. The file is damaged if it has any other version.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a version {version} superblock"),
         FormatError::UnsupportedMessage(number) => format!("object header message type {number}"),
-        FormatError::InvalidLayoutVersion(version @ 1..=2) => {
-            format!("a version {version} data layout, from HDF5 before 1.6.3")
-        }
+        FormatError::InvalidLayoutVersion(1..=2) => "the data layout of HDF5 versions before 1.6.3".to_owned(),
         FormatError::UnsupportedFilter(number) => format!("the filter {}", filter(*number)),
-        FormatError::UnsupportedVirtualLayout => "a virtual dataset, whose elements are in other datasets".to_owned(),
-        FormatError::UnsupportedExternalStorage => "external storage, with elements in other files".to_owned(),
+        FormatError::UnsupportedVirtualLayout => "a virtual dataset (with elements in other datasets)".to_owned(),
+        FormatError::UnsupportedExternalStorage => "external storage (with elements in other files)".to_owned(),
         FormatError::UnsupportedSohmReference => "shared object header messages".to_owned(),
         FormatError::UnsupportedFilteredHeapObject => "a filtered fractal heap".to_owned(),
-        FormatError::UnsupportedZfp(what) => format!("ZFP: {what}"),
+        FormatError::UnsupportedZfp(what) => format!("ZFP compression ({what})"),
         _ => return None,
     })
 }
@@ -111,7 +112,7 @@ fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> R
         let hint = Hint::new("pass ")
             .and(name)
             .then(" to name a dataset by its path, or rewrite the file with `h5repack IN OUT`");
-        refused(source, "soft links in groups with the old layout").with_hint(hint)
+        refused(source, "soft links in old-style groups (symbol tables)").with_hint(hint)
     })?;
     Ok(vec![first])
 }
@@ -129,7 +130,7 @@ impl GroupWalk<'_> {
         self.groups += 1;
         if self.groups > MAX_GROUPS {
             return Err(source.damaged(format_args!(
-                "the HDF5 file has more than {MAX_GROUPS} groups, or many links to the same groups"
+                "the HDF5 file has more than {MAX_GROUPS} groups, counting every link to a group"
             )));
         }
         let mut datasets: Vec<_> = group.iter_datasets().map_err(|error| broken(source, error))?.collect();
@@ -159,7 +160,7 @@ impl GroupWalk<'_> {
         let bytes = prefix.len() + name.len();
         if bytes > MAX_PATH {
             return Err(self.source.damaged(format_args!(
-                "a path in the HDF5 file has {bytes} bytes, but at most {MAX_PATH} are allowed"
+                "a path in the HDF5 file is {bytes} bytes long, but at most {MAX_PATH} are allowed"
             )));
         }
         Ok(format!("{prefix}{name}"))
@@ -270,25 +271,25 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
         return Err(error.with_hint("rewrite the file with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
     if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
-        return Err(refused(source, "a version 2 B-tree as the index of chunks"));
+        return Err(refused(source, "a version 2 B-tree as the chunk index"));
     }
     let chunks = from.chunks().map_err(|error| broken(source, error))?;
     if chunks.len() as u64 > grid {
         return Err(source.damaged(format_args!(
-            "{} has {} chunks, but its shape needs only {grid}",
+            "{} lists {} chunks, but its shape allows at most {grid}",
             what(),
             chunks.len()
         )));
     }
     let mut stored = 0u64;
     for chunk in &chunks {
-        source.check_range("chunk of an HDF5 dataset", chunk.address, chunk.storage_size)?;
+        source.check_range("chunk of the HDF5 dataset", chunk.address, chunk.storage_size)?;
         stored = stored.saturating_add(chunk.storage_size);
     }
     let most = source.len().saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
     if stored > most {
         return Err(source.damaged(format_args!(
-            "{} has chunks of {stored} bytes in all, but at most {most} are allowed in a file of {} bytes",
+            "the chunks of {} take {stored} bytes in total, but at most {most} are allowed in a file of {} bytes",
             what(),
             source.len()
         )));
@@ -341,7 +342,7 @@ mod tests {
     #[test]
     fn unsupported_features_are_no_damage() {
         for (error, feature) in [
-            (FormatError::InvalidLayoutVersion(1), "a version 1 data layout, from HDF5 before 1.6.3"),
+            (FormatError::InvalidLayoutVersion(1), "the data layout of HDF5 versions before 1.6.3"),
             (FormatError::UnsupportedFilter(32_008), "the filter 32008 (bitshuffle)"),
             (FormatError::UnsupportedFilter(4), "the filter 4 (szip)"),
             (FormatError::UnsupportedFilter(999), "the filter 999"),

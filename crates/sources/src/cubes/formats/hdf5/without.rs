@@ -43,11 +43,11 @@ fn refused(source: &CubeFile, want: &Purpose) -> CubeError {
             command += &quoted(OsStr::new(name));
             ""
         }
-        None => " (this command converts the largest array)",
+        None => " (converts the largest array)",
     };
     let hint = format!(
         "use the Python package (`pip install ./python`) or a build with `--features hdf5` to read HDF5; or convert \
-         the file with h5py: `{command}`{taken} and move the original out of the source"
+         the file with h5py and move the original out of the source: `{command}`{taken}"
     );
     source.unsupported("this build cannot read HDF5 (or MATLAB v7.3)").with_hint(hint)
 }
@@ -73,8 +73,8 @@ mod tests {
         let path = folder.path().join(OsStr::from_bytes(name));
         std::fs::write(&path, b"\x89HDF\r\n\x1a\n").unwrap();
         let hint = load(&path, options).unwrap_err().hint().unwrap().to_string();
-        let hint = hint.split_once(" convert the file with h5py: `").unwrap().1;
-        let command = hint.rsplit_once("` and move").or(hint.rsplit_once("` (this")).unwrap().0;
+        let hint = hint.split_once(" move the original out of the source: `").unwrap().1;
+        let command = hint.strip_suffix("` (converts the largest array)").or(hint.strip_suffix('`')).unwrap();
         let script = format!("python3() {{ printf '%s\\0' \"$@\"; }}; {command}");
         let out = Command::new("bash").arg("-c").arg(script).output().unwrap();
         assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));

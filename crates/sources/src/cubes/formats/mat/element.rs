@@ -49,7 +49,9 @@ impl<R: Read> Elements<'_, R> {
                 self.exact(&mut content)?;
                 Ok(Tag { kind, bytes: u64::from(bytes), small: Some(content) })
             }
-            (_, other) => Err(self.source.format("length of a small MATLAB element", "1 to 4 bytes", other)),
+            (_, other) => Err(self.source.damaged(format_args!(
+                "the MATLAB file is damaged: a small element has {other} bytes instead of 1 to 4"
+            ))),
         }
     }
 
@@ -57,7 +59,10 @@ impl<R: Read> Elements<'_, R> {
     pub(super) fn short(&mut self, what: &str, max: u64) -> Result<(u32, Vec<u8>)> {
         let tag = self.tag()?;
         if tag.bytes > max {
-            return Err(self.source.format(what, format_args!("at most {max} bytes"), tag.bytes));
+            return Err(self.source.damaged(format_args!(
+                "the MATLAB file is damaged: expected at most {max} bytes for {what}, found {}",
+                tag.bytes
+            )));
         }
         let mut content = vec![0; to_usize(tag.bytes)];
         match tag.small {
@@ -73,16 +78,18 @@ impl<R: Read> Elements<'_, R> {
     /// Reads the content of `tag` as little-endian elements of type `target`. MATLAB stores doubles as bytes if
     /// all values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
-        let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} {target} values"), found);
-        let stored = numeric(tag.kind).ok_or_else(|| bad(format!("values of unknown type {}", tag.kind)))?;
-        if stored.bytes().checked_mul(count) != Some(tag.bytes) {
-            return Err(bad(format!("{} bytes of {stored}", tag.bytes)));
+        let source = self.source;
+        let bad = |why: String| source.damaged(format_args!("the MATLAB array is damaged: {why}"));
+        let stored = numeric(tag.kind).ok_or_else(|| bad(format!("its values have the unknown type {}", tag.kind)))?;
+        let bytes = stored.bytes().saturating_mul(count);
+        if bytes != tag.bytes {
+            return Err(bad(format!("it has {} bytes, but {count} {stored} values take {bytes}", tag.bytes)));
         }
         let mut out = self.source.alloc("MATLAB elements", count.saturating_mul(target.bytes()))?;
         let same = stored == target || (target == Dtype::Bool && stored.bytes() == 1);
         if let Some(small) = tag.small {
             let content: Vec<u8> = small.iter().copied().take(usize::try_from(tag.bytes).unwrap_or(4)).collect();
-            convert(&content, stored, target, self.big_endian, &mut out).ok_or_else(|| bad(unfit(stored)))?;
+            convert(&content, stored, target, self.big_endian, &mut out).ok_or_else(|| bad(unfit(stored, target)))?;
         } else if same {
             let read = self.source.append(&mut self.reader, tag.bytes, &mut out);
             if read.map_err(|error| damaged(self.source, error))? != tag.bytes {
@@ -99,9 +106,7 @@ impl<R: Read> Elements<'_, R> {
                 let length = to_usize(left).min(chunk.len());
                 let (part, _) = chunk.split_at_mut(length);
                 self.reader.read_exact(part).map_err(|error| damaged(self.source, error))?;
-                convert(part, stored, target, self.big_endian, &mut out).ok_or_else(|| {
-                    self.source.format("MATLAB elements", format_args!("{count} {target} values"), unfit(stored))
-                })?;
+                convert(part, stored, target, self.big_endian, &mut out).ok_or_else(|| bad(unfit(stored, target)))?;
                 left -= length as u64;
             }
         }
@@ -135,8 +140,8 @@ impl<R: Read> Elements<'_, R> {
     }
 }
 
-fn unfit(stored: Dtype) -> String {
-    format!("{stored} values out of range")
+fn unfit(stored: Dtype, target: Dtype) -> String {
+    format!("its {stored} values cannot be converted to {target}")
 }
 
 fn ended(source: &CubeFile) -> CubeError {

@@ -46,7 +46,7 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
         let (short, long) = (first.min(second), first.max(second));
         if short > 1 && long / short >= LONG {
             let text = format!(
-                "the {first} x {second} matrix is ambiguous: it can be a single band, or have a spectrum for each pixel"
+                "the {first} x {second} matrix is ambiguous: it could be a single band, or hold one spectrum per pixel"
             );
             let error = source.usage(text);
             let hint = Hint::new("pass ")

@@ -108,8 +108,10 @@ pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
         }
         let head = source.read_at("MATLAB matrix header", offset, HEADER)?;
         let wrong = || {
-            let expected = format!("version 4 at offset {offset}");
-            source.format("MATLAB matrix header", expected, format_args!("`{}`", head.escape_ascii()))
+            let found = head.escape_ascii();
+            source.damaged(format_args!(
+                "the MATLAB v4 file is damaged: the bytes at offset {offset} are not a matrix header: `{found}`"
+            ))
         };
         let header = Header::parse(&head).ok_or_else(wrong)?;
         let name = source.read_at("MATLAB matrix name", offset + HEADER, header.name_bytes)?;

@@ -90,7 +90,7 @@ impl Variable {
         let most = place.bytes.saturating_mul(if place.compressed { MAX_DEFLATE_RATIO } else { 1 });
         if count > most {
             let (name, found) = (self.name.escape_debug(), place.bytes);
-            let text = format!("variable `{name}` should have {count} elements, but has only {found} bytes");
+            let text = format!("variable `{name}` is damaged: {found} bytes are too few for its {count} elements");
             return Err(source.damaged(text));
         }
         let mut elements = place.open(source, self.big_endian)?;
@@ -141,10 +141,12 @@ struct Parsed {
 /// Parses the header of a matrix. Returns `None` for elements without numbers (text, cells, structures, objects).
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
-    let (_, flags) = elements.short("MATLAB array flags", 8)?;
+    let (_, flags) = elements.short("the array flags", 8)?;
     let found = flags.len();
     let flags = elements.words(&flags).first().copied();
-    let flags = flags.ok_or_else(|| source.format("length of MATLAB array flags", "8 bytes", found))?;
+    let flags = flags.ok_or_else(|| {
+        source.damaged(format_args!("the MATLAB file is damaged: it has array flags of {found} bytes instead of 8"))
+    })?;
     let (dtype, sparse) = match flags & 0xff {
         5 => (Dtype::F64, true),
         6 => (Dtype::F64, false),
@@ -160,10 +162,10 @@ fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
         _ => return Ok(None),
     };
     let (complex, logical) = (flags & 0x800 != 0, flags & 0x200 != 0);
-    let (_, dims) = elements.short("MATLAB dimensions", MAX_DIMS)?;
+    let (_, dims) = elements.short("the dimensions of an array", MAX_DIMS)?;
     let dims =
         elements.words(&dims).into_iter().map(|axis| u64::from(axis.cast_signed().max(0).cast_unsigned())).collect();
-    let (_, name) = elements.short("MATLAB variable name", MAX_NAME)?;
+    let (_, name) = elements.short("a variable name", MAX_NAME)?;
     let name = String::from_utf8(name).map_err(|_| source.damaged("the name of a MATLAB variable is not ASCII"))?;
     // An array without a name is MATLAB's workspace for function handles.
     if name.is_empty() {

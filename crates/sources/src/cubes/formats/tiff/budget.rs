@@ -70,7 +70,7 @@ impl Chunks {
             if found <= most {
                 return Ok(());
             }
-            Err(source.damaged(format_args!("the {what} have {found} bytes in all, but at most {most} are allowed")))
+            Err(source.damaged(format_args!("the {what} take {found} bytes in total, but at most {most} are allowed")))
         };
         check("compressed TIFF strips or tiles", self.packed, PACKED_TIMES, source.len())?;
         check("decoded TIFF strips or tiles", self.decoded, DECODED_TIMES, bytes)

@@ -61,7 +61,7 @@ pub(super) fn decode(
     let Compression::Coded(coding) = compression else {
         if count < bytes as u64 {
             return Err(source.damaged(format_args!(
-                "TIFF strip or tile {number} at offset {offset} has {count} bytes, too few for {bytes} bytes"
+                "TIFF strip or tile {number} at offset {offset} has {count} bytes, but needs {bytes}"
             )));
         }
         return source.fill_at("TIFF strip or tile", offset, out);
@@ -69,12 +69,8 @@ pub(super) fn decode(
     source.check_range("TIFF strip or tile", offset, count)?;
     source.resize("TIFF strip or tile", packed, count)?;
     source.fill_at("TIFF strip or tile", offset, packed)?;
-    let bad = |found: String| {
-        source.format(
-            format_args!("TIFF strip or tile {number} at offset {offset}"),
-            format_args!("{coding:?} data of {bytes} bytes"),
-            found,
-        )
+    let bad = |error: String| {
+        source.damaged(format_args!("TIFF strip or tile {number} at offset {offset} is damaged: {error}"))
     };
     let mut unpacker = Unpacker::new(coding, packed, bytes).map_err(bad)?;
     // A strip may contain the whole picture, so check for cancellation between pieces.
@@ -99,7 +95,7 @@ mod tests {
             let end = packed.len() - 2;
             packed[end..].copy_from_slice(&[254, 7]);
             let runs = |packed| Unpacker::new(TiffCoding::PackBits, packed, 3).unwrap();
-            assert_eq!(runs(&packed[..end]).fill(&mut [0; 3]), Err("a stream that ends 3 bytes early".to_owned()));
+            assert_eq!(runs(&packed[..end]).fill(&mut [0; 3]), Err("its stream ends 3 bytes early".to_owned()));
             let mut out = [0; 3];
             runs(&packed).fill(&mut out).unwrap();
             assert_eq!(out, [7; 3]);

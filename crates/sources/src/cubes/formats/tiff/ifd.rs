@@ -71,14 +71,11 @@ impl TiffFile for TiffSource<'_> {
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>> {
         let most = if is_meta(tag) { MAX_META } else { MAX_VALUE };
         if len > most {
-            let found = format!("{len} bytes");
-            return Err(self.source.format(
-                format_args!("TIFF tag {tag}"),
-                format_args!("at most {most} bytes"),
-                found,
-            ));
+            let text = format!("the value of TIFF tag {tag} has {len} bytes, but at most {most} are allowed");
+            return Err(self.source.damaged(text));
         }
         self.budget.take(self.source, len)?;
+        self.source.check_range(&format!("value of TIFF tag {tag}"), offset, len)?;
         self.source.read_at("value of a TIFF tag", offset, len).map(Cow::Owned)
     }
 

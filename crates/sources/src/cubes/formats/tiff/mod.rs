@@ -42,8 +42,10 @@ impl TiffCube {
                     || page.dtype != first.dtype
                     || page.big_endian() != first.big_endian())
             {
-                let [first, other] = [first, &page].map(|page| format!("{:?} {}", page.shape(), page.dtype));
-                let text = format!("page {number} of the TIFF is {other}, but the first page is {first}");
+                let [first, other] =
+                    [first, &page].map(|page| format!("shape {:?} and type {}", page.shape(), page.dtype));
+                let position = number + 1;
+                let text = format!("page {position} of the TIFF has {other}, but the first page has {first}");
                 return Err(source.unsupported(text));
             }
             pages.push(page);
@@ -51,7 +53,10 @@ impl TiffCube {
         let first = pages.first().ok_or_else(|| source.damaged("the TIFF has no page at full resolution"))?;
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
-            let error = source.unsupported(format_args!("the TIFF has 4 axes: {} pages of {bands} bands", pages.len()));
+            let error = source.unsupported(format_args!(
+                "the TIFF has {} pages of {bands} bands each, but several pages are supported only with one band each",
+                pages.len()
+            ));
             return Err(error.with_hint("save each page as a separate file"));
         }
         let (shape, order) = match pages.len() as u64 {

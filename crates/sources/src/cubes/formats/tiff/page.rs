@@ -57,7 +57,7 @@ impl Page {
         }
         if ifd.integer_or(32997, 1)? > 1 {
             return Err(source.unsupported(format_args!(
-                "TIFF image depth {} is not supported: only 1 is",
+                "the TIFF is a volume with an image depth of {}, but only a depth of 1 is supported",
                 ifd.integer_or(32997, 1)?
             )));
         }
@@ -66,11 +66,11 @@ impl Page {
         let bilevel = dtype == Dtype::Bool;
         if bilevel && bands > 1 {
             return Err(source
-                .unsupported(format_args!("the TIFF has {bands} one-bit bands, but only a single one is supported")));
+                .unsupported(format_args!("the TIFF has {bands} one-bit bands, but only one such band is supported")));
         }
         if ifd.integer_or(266, 1)? != 1 {
-            return Err(source
-                .unsupported(format_args!("TIFF fill order {} is not supported: only 1 is", ifd.integer_or(266, 1)?)));
+            let order = ifd.integer_or(266, 1)?;
+            return Err(source.unsupported(format_args!("expected TIFF fill order 1, found {order}")));
         }
         let predictor = Predictor::from_code(source, ifd.integer_or(317, 1)?, dtype, compression)?;
         let planar = bands > 1 && ifd.integer_or(284, 1)? == 2;
@@ -160,12 +160,14 @@ impl Page {
                     let ChunkRange { offset, count } = self.range(source, number, needed)?;
                     if count.saturating_mul(self.compression.max_ratio()) < needed {
                         let found = match self.compression {
-                            Compression::None => format!("{count} bytes"),
-                            Compression::Coded(coding) => format!("{count} {coding:?}-compressed bytes"),
+                            Compression::None => format!("{count} bytes instead of {needed}"),
+                            Compression::Coded(coding) => format!(
+                                "{count} bytes of {coding:?} data, which cannot decode to {needed} bytes of pixels"
+                            ),
                         };
-                        return Err(source.damaged(format_args!(
-                            "TIFF strip or tile {number} at offset {offset} has {found}, too few for {needed} bytes"
-                        )));
+                        return Err(
+                            source.damaged(format_args!("TIFF strip or tile {number} at offset {offset} has {found}"))
+                        );
                     }
                     let stored = if self.compression == Compression::None { needed } else { count };
                     source.check_range("TIFF strip or tile", offset, stored)?;
@@ -292,8 +294,10 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
     };
     if matches!(ifd.integer_or(262, 1)?, 6 | 8..=10) {
         let code = ifd.integer_or(262, 1)?;
-        let text = format!("the TIFF has colours (photometric interpretation {code}), not band values");
-        return Err(source.unsupported(text));
+        let text = format!(
+            "the TIFF stores YCbCr or Lab colours (photometric interpretation {code}), which are not supported"
+        );
+        return Err(source.unsupported(text).with_hint("convert the file to RGB or greyscale"));
     }
     let bits = one(258, "bits per sample", 1)?;
     // Format 4 means undefined. All readers treat these values as integers.
@@ -313,13 +317,16 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
         (3, 64) => Dtype::F64,
         _ => {
             let name = match format {
-                1 | 4 => "unsigned",
-                2 => "signed",
+                1 | 4 => "unsigned integer",
+                2 => "signed integer",
                 3 => "float",
                 5 | 6 => "complex",
-                _ => "unknown",
+                _ => "unknown-type",
             };
-            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits ({name}) are not supported: only unsigned integers of 1 bit, integers of 8 to 64 and floats of 16 to 64 bits are")));
+            return Err(source.unsupported(format_args!(
+                "{bits}-bit {name} samples are not supported in TIFF files (supported: 1-bit unsigned integers, 8- to \
+                 64-bit integers and 16- to 64-bit floats)"
+            )));
         }
     })
 }

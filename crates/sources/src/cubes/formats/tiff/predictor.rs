@@ -22,8 +22,13 @@ impl Predictor {
             2 if dtype != Dtype::Bool => Self::Horizontal,
             3 if dtype.is_float() => Self::Float,
             _ => {
+                let expected = match dtype {
+                    Dtype::Bool => "1",
+                    _ if dtype.is_float() => "1, 2 or 3",
+                    _ => "1 or 2",
+                };
                 return Err(source.damaged(format_args!(
-                    "TIFF predictor {code} is invalid for {dtype}: expected 1, 2 for numbers, or 3 for floats"
+                    "TIFF predictor {code} is invalid for {dtype} samples: expected {expected}"
                 )));
             }
         };
