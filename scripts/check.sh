@@ -104,7 +104,7 @@ step "lints"             cargo clippy --workspace --all-targets --all-features -
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # Show the output, because it names the skipped tests. Enable HDF5, as in the wheel. Leave out the examples, because the
 # lints have checked them, and linking two dozen programs takes a minute.
-step "rust tests"        cargo test --workspace --all-features --lib --bins --tests --no-fail-fast -- --show-output
+step "rust tests"        cargo test --workspace --all-features --tests --no-fail-fast -- --show-output
 step "doc tests"         cargo test --workspace --all-features --doc --no-fail-fast
 wait "$setup"
 scripts/setup.sh --tests || exit

@@ -11,6 +11,7 @@ use reqwest::header::HeaderValue;
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::tls::Certificate;
 use reqwest::{Client, NoProxy, Proxy};
+use rustls::crypto::{CryptoProvider, ring};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -34,6 +35,10 @@ pub(super) fn client(
     let value = |key: ClientConfigKey| options.get_config_value(&key);
     let is_on = |key| value(key).map_or(Ok(false), |text| switch(&text));
     let time = |key| value(key).map(|text| parsed(&text, humantime::parse_duration)).transpose();
+    if CryptoProvider::get_default().is_none() {
+        // An error means that another thread has installed one meanwhile.
+        let _ = ring::default_provider().install_default();
+    }
     let mut builder = Client::builder()
         .redirect(Policy::custom(move |attempt| follow(attempt, follows_elsewhere)))
         .referer(false)
