@@ -4,10 +4,6 @@ Each function returns a mapping of keywords for :class:`shardpack.Loader`. Add y
 ``align``, ``dtype`` or ``to``. To change a part of a recipe, change the mapping: ``sp.presets.yolo(640) | {"image":
 "pad640"}``.
 
-Some recipes of torchvision's detection reference are missing. ``ssd`` and ``ssdlite`` choose crops by their overlap with
-the boxes (``RandomIoUCrop``), which the loader does not support. ``multiscale`` makes pictures of several sizes, which
-do not fit into one tensor.
-
 >>> import shardpack as sp
 >>> sp.presets.lsj(1024)
 {'image': 'jitter1024'}
@@ -23,7 +19,7 @@ from typing import Any, SupportsFloat, SupportsIndex
 from shardpack import augment, view
 from shardpack.view import Size
 
-__all__ = ["detection", "lsj", "segmentation", "yolo"]
+__all__ = ["detection", "lsj", "multiscale", "segmentation", "ssd", "ssdlite", "yolo"]
 
 
 def detection(hflip: float = 0.5) -> dict[str, Any]:
@@ -47,6 +43,50 @@ def lsj(
     104)``.
     """
     return {"image": view.scale_jitter(size, scale, fill, hflip)}
+
+
+def multiscale(
+    short: SupportsIndex | Sequence[SupportsIndex] = range(480, 801, 32),
+    max_size: SupportsIndex | None = 1333,
+    hflip: float = 0.5,
+) -> dict[str, Any]:
+    """The recipe ``multiscale`` of torchvision's detection reference: a random size, mirroring.
+
+    The parameters are the same as in :func:`shardpack.view.random_shortest_size`. Every picture gets a size of its own, so
+    ``batch["image"]`` is a :class:`shardpack.Ragged`, as with :func:`detection`.
+    """
+    return {"image": view.random_shortest_size(short, max_size, hflip)}
+
+
+def ssd(
+    size: Size = 300,
+    zoom_out: Sequence[float] = (1.0, 4.0),
+    fill: SupportsIndex | Sequence[SupportsIndex] = (123, 117, 104),
+    hflip: float = 0.5,
+) -> dict[str, Any]:
+    """The recipe ``ssd`` of torchvision's detection reference: colours, zooming out, a crop by boxes, mirroring.
+
+    The parameters are the same as in :func:`shardpack.view.iou_crop`. Align the boxes of the pictures:
+    ``align={"boxes": sp.align.boxes(), "labels": sp.align.rows_of("boxes")}``.
+
+    There are four differences. Pictures are resized to ``size`` here, which torchvision's SSD does in the model, without
+    antialiasing. Colours change after the crop, also those of the canvas. Brightness, contrast, saturation and hue change
+    in each picture and in a random order, by the ranges of ``RandomPhotometricDistort``; torchvision changes each of them
+    in half of the pictures. Its permutation of the channels is left out.
+    """
+    return {
+        "image": view.iou_crop(size, zoom_out=zoom_out, fill=fill, hflip=hflip),
+        "augment": [augment.color_jitter(brightness=0.125, contrast=0.5, saturation=0.5, hue=0.05)],
+    }
+
+
+def ssdlite(size: Size = 320, hflip: float = 0.5) -> dict[str, Any]:
+    """The recipe ``ssdlite`` of torchvision's detection reference: a crop by boxes, mirroring.
+
+    Align the boxes of the pictures, as for :func:`ssd`. Pictures are resized to ``size`` here, which torchvision's
+    SSDlite does in the model, without antialiasing.
+    """
+    return {"image": view.iou_crop(size, hflip=hflip)}
 
 
 def segmentation(

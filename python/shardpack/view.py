@@ -23,7 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex
 
-__all__ = ["Crop", "center_crop", "crop", "pad", "random_crop", "random_resized_crop", "resize", "scale_jitter", "whole"]
+__all__ = [
+    "Crop", "center_crop", "crop", "iou_crop", "pad", "random_crop", "random_resized_crop", "random_shortest_size",
+    "resize", "scale_jitter", "whole",
+]  # fmt: skip
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Size in pixels: one number for a square, or (height, width)."""
@@ -190,6 +193,86 @@ def random_crop(
     low, high = (_integer("short_side", end) for end in ends)
     options = [("short", str(low) if low == high else f"{low}..{high}", ""), _fill(fill)]
     return _text("randcrop", size, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
+
+
+def random_shortest_size(
+    short: SupportsIndex | Sequence[SupportsIndex],
+    max_size: SupportsIndex | None = None,
+    hflip: float = 0.5,
+    interpolation: Interpolation = "bilinear",
+) -> str:
+    """The whole picture at its own proportions, with a random length of its shorter side. For training detectors.
+
+    This is torchvision's ``RandomShortestSize``, followed by ``RandomHorizontalFlip``. Pictures get different sizes, so
+    batches are ragged.
+
+    Parameters
+    ----------
+    short : int or sequence of int
+        Lengths of the shorter side in pixels, such as ``range(480, 801, 32)``. One of them is drawn for each picture.
+        They must have equal distances.
+    max_size : int, optional
+        Maximum length of the longer side in pixels. A picture with a longer one becomes smaller.
+    hflip : float, default 0.5
+        Probability of mirroring left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        Interpolation between pixels.
+    """
+    if isinstance(short, (str, bytes)):
+        raise TypeError(f"short: expected whole numbers of pixels, found {short!r}")
+    lengths = sorted({_integer("short", side) for side in (short if isinstance(short, Sequence) else [short])})
+    steps = sorted({b - a for a, b in zip(lengths, lengths[1:], strict=False)})
+    if not lengths or len(steps) > 1:
+        raise ValueError(f"short: expected lengths with equal distances, such as range(480, 801, 32), found {short!r}")
+    longest = "" if max_size is None else str(_integer("max_size", max_size))
+    name = f"short{lengths[0]}" if len(lengths) == 1 else f"short{lengths[0]}..{lengths[-1]}"
+    options = [("step", str(steps[0]) if steps else "1", "1"), ("max", longest, "")]
+    return _text(name, None, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
+
+
+def iou_crop(
+    size: Size,
+    scale: Sequence[float] = (0.3, 1.0),
+    ratio: Sequence[float] = (0.5, 2.0),
+    zoom_out: Sequence[float] | None = None,
+    fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114),
+    hflip: float = 0.5,
+    interpolation: Interpolation = "bilinear",
+) -> str:
+    """A random part that is chosen by its overlap with the boxes of the picture, resized. For training detectors.
+
+    This is torchvision's ``RandomIoUCrop``, before it ``RandomZoomOut`` if ``zoom_out`` is given, and then ``Resize`` to
+    ``size`` without keeping the proportions, and ``RandomHorizontalFlip``. A least overlap (intersection over union) of
+    0, 0.1, 0.3, 0.5, 0.7, 0.9 or 1 is drawn, then 40 parts are tried. A part is shown if it contains the centre of at
+    least one box, and overlaps such a box at least that much. With an overlap of 1, the whole picture is shown; after 40
+    parts in vain, another overlap is drawn. Boxes with their centre outside the part are left out.
+
+    The boxes are those of the one field that is aligned with the picture as boxes: ``align={"boxes":
+    sp.align.boxes()}``. A sample without boxes shows the whole picture.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    scale : pair of float, default (0.3, 1)
+        Range of the part's height and width, as fractions of the picture's.
+    ratio : pair of float, default (0.5, 2)
+        Range of the part's width divided by its height.
+    zoom_out : pair of float, optional
+        Range of the sides of a canvas, as a multiple of the picture's sides, at most 16. Half of the pictures are placed
+        on such a canvas, at random, before the part is chosen. The border begins at a whole pixel of the result.
+    fill : int or three of int, default (114, 114, 114)
+        Colour of the canvas, as in :func:`pad`. Without ``zoom_out`` there is none.
+    hflip : float, default 0.5
+        Probability of mirroring left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        Interpolation between pixels.
+    """
+    options = [("scale", _range("scale", scale), "0.3..1.0"), ("ratio", _range("ratio", ratio), "0.5..2.0")]
+    canvas = _fill(fill)
+    if zoom_out is not None:
+        options += [("zoom", _range("zoom_out", zoom_out), ""), canvas]
+    return _text("ioucrop", size, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
 
 
 def whole(hflip: float = 0.0) -> str:

@@ -233,7 +233,7 @@ MASKS: dict[str, Any] = {
 
 @pytest.mark.parametrize("resident", [False, True], ids=["read", "resident"])
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
-@pytest.mark.parametrize("image", ["rrc224,flip=0.5", "center96x130", "full"])
+@pytest.mark.parametrize("image", ["rrc224,flip=0.5", "center96x130", "full", "short60..200,step=20,max=240"])
 @pytest.mark.parametrize("codec", ["blosc2-lz4", "blosc2-zstd"])
 def test_masks_are_moved_with_their_picture_as_on_the_host(
     tmp_path: Path, codec: str, image: str, layout: str, resident: bool
@@ -248,18 +248,20 @@ def test_masks_are_moved_with_their_picture_as_on_the_host(
         assert stats["refused"] == {} and stats["device_rows"] >= 2 * 48 * 3, stats
 
 
-def test_boxes_and_points_beside_masks_are_those_of_the_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize("image", ["rrc224,flip=0.5", "ioucrop120", "ioucrop96,zoom=1..4", "short60..200,step=20,max=240"])
+def test_boxes_and_points_beside_masks_are_those_of_the_host(tmp_path: Path, image: str) -> None:
     dataset = _streets(tmp_path / "streets", "blosc2-lz4")
-    options: dict[str, Any] = MASKS | {"image": "rrc224,flip=0.5", "augment": [sp.augment.random_affine(30, scale=(0.7, 1.4))]}
+    options: dict[str, Any] = MASKS | {"image": image, "augment": [sp.augment.random_affine(30, scale=(0.7, 1.4))]}
     options["fields"] = ["image", *MASKS["align"]]
     with loader(dataset, **options) as device, on_host(dataset, **options) as host:
         for mine, theirs in zip(device, host, strict=True):
+            same(mine["image"], theirs["image"])
             same(mine["mask"], theirs["mask"])
             for name in ("boxes", "points", "polygon"):
                 for one, other in zip(mine[name], theirs[name], strict=True):
                     one = one.cpu() if hasattr(one, "cpu") else one
                     assert np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True), name
-        assert device.stats()["refused"] == {}
+        assert (device.stats()["refused"], device.stats()["grown_slots"]) == ({}, 0)
 
 
 def test_small_pictures_of_several_sizes(photos: Path) -> None:
@@ -398,7 +400,7 @@ def test_png_and_unusual_jpegs_are_decoded_by_the_host_and_counted(tmp_path: Pat
 
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
 @pytest.mark.parametrize("floats", [{}, NORMALISED, {"dtype": {"image": "bfloat16"}}], ids=["uint8", "float16", "bfloat16"])
-@pytest.mark.parametrize("image", ["rrc224", "pad96", "full"])
+@pytest.mark.parametrize("image", ["rrc224", "pad96", "full", "short60..200,step=20"])
 def test_rows_that_the_host_decodes(big: Path, image: str, floats: dict[str, Any], layout: str) -> None:
     options = {"image": image, "layout": layout, "decode": "host", **floats}
     compare(big, **options)

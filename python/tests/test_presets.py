@@ -161,6 +161,218 @@ def test_random_sizes_are_those_of_torchvision(scenes: sp.Dataset, image: str) -
     assert cropped > 5 and padded > 5, (cropped, padded)
 
 
+def test_views_of_other_sizes_and_crops_by_boxes_are_texts() -> None:
+    view = sp.view
+    assert view.random_shortest_size(range(480, 801, 32), 1333) == "short480..800,step=32,max=1333"
+    assert view.random_shortest_size([800, 640], hflip=0) == "short640..800,step=160,flip=0.0"
+    assert view.random_shortest_size(800, 1333, interpolation="bicubic") == "short800,max=1333,interpolation=bicubic"
+    assert view.random_shortest_size(range(9, 12)) == "short9..11"
+    with pytest.raises(ValueError, match="short: expected lengths with equal distances, such as range"):
+        view.random_shortest_size([480, 512, 800])
+    with pytest.raises(ValueError, match="short: expected lengths with equal distances, such as range"):
+        view.random_shortest_size([])
+    with pytest.raises(TypeError, match="short: expected whole numbers of pixels, found '480'"):
+        view.random_shortest_size("480")  # type: ignore[arg-type]
+    assert view.iou_crop(300) == "ioucrop300"
+    zoomed = view.iou_crop((30, 40), (0.5, 1), (1, 1), (1, 4), 0, 0)
+    assert zoomed == "ioucrop30x40,scale=0.5..1.0,ratio=1.0..1.0,zoom=1.0..4.0,fill=0:0:0,flip=0.0"
+    assert view.iou_crop(30, fill=(1, 2, 3)) == "ioucrop30", "there is no canvas"
+
+
+def test_everything_follows_a_picture_of_its_own_size(scenes: sp.Dataset) -> None:
+    options: dict[str, Any] = {"align": ALIGN, "fields": FIELDS, "image": "short40..200,step=20,max=260", "seed": 3}
+    sizes, count = set(), 0
+    with sp.Loader(scenes, 5, **options) as loader, sp.Loader(scenes, 5, threads=1, **options) as other:
+        for epoch in range(8):
+            loader.set_epoch(epoch)
+            other.set_epoch(epoch)
+            for batch, same in zip(loader, other, strict=True):
+                views = batch.views()
+                for row, index in enumerate(batch.indices):
+                    image, mask = batch["image"][row], batch["mask"][row]
+                    assert image.shape == (*mask.shape, 3) and tuple(views.size[row]) == mask.shape
+                    assert np.array_equal(image, same["image"][row]) and np.array_equal(mask, same["mask"][row])
+                    height, width = scenes[int(index)]["mask"].shape
+                    shorts = (short for short in range(40, 201, 20))
+                    assert mask.shape in {tuple(shortest([height, width], short, 260)) for short in shorts}
+                    sizes.add(min(mask.shape))
+                    for box, kind in zip(batch["boxes"][row], batch["classes"][row], strict=True):
+                        assert np.abs(np.array(tight(mask == kind)) - box).max() <= max(1.2, min(mask.shape) / 60)
+                        count += 1
+        assert loader.stats()["grown_slots"] == 0, "what is needed was predicted"
+        whole = sp.Loader(scenes, 5, **options | {"image": "full"})
+        # Each batch of five rows has a slot for the largest sizes that can be drawn.
+        sides = [list(scenes[index]["mask"].shape) for index in range(len(scenes))]
+        pixels = [np.mean([np.prod(size) for size in of]) for of in ([shortest(size, 200, 260) for size in sides], sides)]
+        assert loader.predicted_bytes > whole.predicted_bytes + 2 * 5 * 4 * (pixels[0] - pixels[1])
+    assert len(sizes) >= 8 and count > 200, (sizes, count)
+
+
+def shortest(size: list[int], short: int, longest: int) -> list[int]:
+    scale = min(short / min(size), longest / max(size))
+    return [int(side * scale) for side in size]
+
+
+def test_pictures_of_their_own_size_are_those_of_torchvision(scenes: sp.Dataset) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torchvision")
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+
+    align = {"mask": sp.align.mask(), "boxes": sp.align.boxes()}
+    options: dict[str, Any] = {"align": align, "fields": ["image", "mask", "boxes"], "seed": 3}
+    with sp.Loader(scenes, 5, **options, **sp.presets.multiscale(range(48, 181, 12), 220)) as loader:
+        lengths = []
+        for batch in loader:
+            views = batch.views()
+            for row, index in enumerate(batch.indices):
+                sample = scenes[int(index)]
+                rows, columns = batch["mask"][row].shape
+                height, width = sample["mask"].shape
+                # The drawn length is the only one that gives this size, unless the longer side is at its maximum.
+                drawn = [short for short in range(48, 181, 12) if shortest([height, width], short, 220) == [rows, columns]]
+                lengths.append(drawn[0])
+                resize = v2.RandomShortestSize([drawn[0]], max_size=220)
+                boxes = tv_tensors.BoundingBoxes(torch.from_numpy(sample["boxes"]), format="XYXY", canvas_size=(height, width))
+                picture = tv_tensors.Image(torch.from_numpy(np.array(sample["image"])).permute(2, 0, 1))
+                mask = tv_tensors.Mask(torch.from_numpy(sample["mask"])[None])
+                picture, boxes, mask = resize(picture, boxes, mask)
+                if views.flipped[row]:
+                    picture, boxes, mask = (v2.functional.horizontal_flip(value) for value in (picture, boxes, mask))
+                apart = np.abs(batch["image"][row].astype(int) - picture.permute(1, 2, 0).numpy())
+                assert apart.max() <= 1, (index, apart.max())
+                assert np.abs(batch["boxes"][row] - boxes.numpy()).max(initial=0) < 1e-3, index
+                # torchvision's `nearest` takes the pixel to the left or above for masks.
+                assert (batch["mask"][row] == mask[0].numpy()).mean() > 0.9, index
+    assert len(set(lengths)) > 5, lengths
+
+
+def test_crops_by_boxes_are_those_of_torchvision(scenes: sp.Dataset) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torchvision")
+    from torchvision import tv_tensors
+    from torchvision.ops import box_iou
+    from torchvision.transforms import v2
+
+    options: dict[str, Any] = {"align": ALIGN, "fields": FIELDS, "seed": 3}
+    found: list[tuple[bool, float]] = []
+    with sp.Loader(scenes, 5, **options, **sp.presets.ssdlite((90, 110))) as loader:
+        for epoch in range(30):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                views = batch.views()
+                for row, index in enumerate(batch.indices):
+                    sample = scenes[int(index)]
+                    height, width = sample["mask"].shape
+                    left, top, wide, high = (int(side) for side in views.crop[row])
+                    assert [left, top, wide, high] == views.crop[row].tolist(), "whole pixels"
+                    boxes = tv_tensors.BoundingBoxes(torch.from_numpy(sample["boxes"]), format="XYXY", canvas_size=(height, width))
+                    x, y = 0.5 * (boxes[:, 0] + boxes[:, 2]), 0.5 * (boxes[:, 1] + boxes[:, 3])
+                    inside = (left < x) & (x < left + wide) & (top < y) & (y < top + high)
+                    is_whole = (wide, high) == (width, height)
+                    assert inside.any()
+                    crop = torch.tensor([[left, top, left + wide, top + high]], dtype=torch.float32)
+                    found.append((is_whole, float(box_iou(boxes.as_subclass(torch.Tensor)[inside], crop).max())))
+                    # The transform gets the same crop, and so leaves the same boxes.
+                    transform = v2.RandomIoUCrop()
+                    params = {"top": top, "left": left, "height": high, "width": wide, "is_within_crop_area": inside}
+                    picture = tv_tensors.Image(torch.from_numpy(np.array(sample["image"])).permute(2, 0, 1))
+                    cropped = [transform.transform(value, params) for value in (picture, boxes)]
+                    picture, boxes = (v2.functional.resize(value, [90, 110], antialias=True) for value in cropped)
+                    if views.flipped[row]:
+                        boxes = v2.functional.horizontal_flip(boxes)
+                        picture = v2.functional.horizontal_flip(picture)
+                    # As SanitizeBoundingBoxes does, drop the boxes that the crop has marked.
+                    boxes = boxes.as_subclass(torch.Tensor)[inside].numpy()
+                    assert np.abs(batch["boxes"][row] - boxes).max(initial=0) < 2e-3 and len(batch["boxes"][row]) == len(boxes)
+                    assert np.array_equal(batch["classes"][row], sample["classes"][inside.numpy()])
+                    if epoch < 3:
+                        apart = np.abs(batch["image"][row].astype(int) - picture.permute(1, 2, 0).numpy())
+                        assert apart.max() <= 1, (index, apart.max())
+            assert check_objects(batch, 4) > 0
+    # Compare the distribution with that of torchvision's own draws, for the same pictures.
+    torch.manual_seed(1)
+    theirs: list[tuple[bool, float]] = []
+    for _ in range(30):
+        for index in range(len(scenes)):
+            sample = scenes[index]
+            height, width = sample["mask"].shape
+            boxes = tv_tensors.BoundingBoxes(torch.from_numpy(sample["boxes"]), format="XYXY", canvas_size=(height, width))
+            params = v2.RandomIoUCrop().make_params([tv_tensors.Image(torch.zeros(3, height, width)), boxes])
+            inside = params.get("is_within_crop_area", torch.ones(len(boxes), dtype=torch.bool))
+            left, top = params.get("left", 0), params.get("top", 0)
+            sides = params.get("width", width), params.get("height", height)
+            crop = torch.tensor([[left, top, left + sides[0], top + sides[1]]], dtype=torch.float32)
+            theirs.append((not params, float(box_iou(boxes.as_subclass(torch.Tensor)[inside], crop).max())))
+    assert len(found) == len(theirs) == 600
+    for least in (0.0, 0.05, 0.1, 0.15, 0.2):
+        share, other = (np.mean([not is_whole and iou >= least for is_whole, iou in all_of]) for all_of in (found, theirs))
+        assert abs(share - other) < 0.1, (least, share, other)
+
+
+def test_zoomed_out_pictures_follow_their_boxes(scenes: sp.Dataset) -> None:
+    bordered, cropped, whole, count, total = 0, 0, 0, 0, 0
+    with sp.Loader(scenes, 5, align=ALIGN, fields=FIELDS, image="ioucrop96,zoom=1..4,fill=7", seed=3) as loader:
+        for epoch in range(6):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                views = batch.views()
+                border = batch["mask"] == 255
+                assert (batch["image"][border] == 7).all()
+                bordered += int(border.any(axis=(1, 2)).sum())
+                total += len(batch)
+                for row in range(len(batch)):
+                    height, width = views.source[row]
+                    _, _, wide, high = views.crop[row]
+                    whole += int(wide >= width and high >= height)
+                    cropped += int(wide < width)
+                    for box, mask in zip(batch["boxes"][row], batch["masks"][row], strict=True):
+                        if mask.any():
+                            assert np.abs(np.array(tight(mask)) - box).max() <= max(1.2, 0.8 * 96 / min(wide, high))
+                            count += 1
+    assert total == 120 and 25 < bordered < 75 and cropped > 30 and whole > 10 and count > 100, (bordered, cropped, whole, count)
+
+
+def test_crops_need_boxes(scenes: sp.Dataset, photos: Path, tmp_path: Path) -> None:
+    message = "picture `image` is cropped around its boxes, but no field is aligned as its boxes\nhint: align the boxes"
+    with pytest.raises(sp.UsageError, match=message):
+        sp.Loader(scenes, 5, image="ioucrop64", fields=["image"])
+    with pytest.raises(sp.UsageError, match=message):
+        sp.Loader(sp.Dataset(photos), 5, image="ioucrop64")
+    with pytest.raises(sp.UsageError, match="is cropped around its boxes"):
+        sp.Loader(scenes, 5, crops=[sp.view.crop("ioucrop64")], fields=["image"])
+    both = {"boxes": sp.align.boxes(), "classes": sp.align.boxes()}
+    with pytest.raises(sp.UsageError, match="several fields are aligned as its boxes: boxes, classes"):
+        sp.Loader(scenes, 5, image="ioucrop64", fields=["image", "boxes", "classes"], align=both)
+    # Values that are no boxes are an error of the sample.
+    for align, said in (
+        ({"boxes": sp.align.boxes(relative=True)}, "field `boxes` .relative xyxy boxes.: relative boxes must be fractions"),
+        ({"classes": sp.align.boxes()}, "field `classes` .xyxy boxes in pixels.: the shape must be .boxes, 4., but is .2."),
+    ):
+        with (
+            sp.Loader(scenes, 5, image="ioucrop64", fields=["image", *align], align=align) as loader,
+            pytest.raises(sp.UsageError, match=said),
+        ):
+            next(iter(loader))
+    # An unaligned mask would not match the resized picture.
+    with pytest.raises(sp.UsageError, match="picture `image` is cut, scaled or mirrored, but `mask` is not"):
+        sp.Loader(scenes, 5, image="short40,flip=0", fields=["image", "mask"], align={"mask": None})
+    # A sample without boxes shows the whole picture.
+    file = io.BytesIO()
+    Image.fromarray(np.full((40, 60, 3), 9, np.uint8)).save(file, "PNG")
+    with sp.Writer(tmp_path / "none", {"image": "image", "boxes": "array"}) as writer:
+        writer.write({"image": file.getvalue(), "boxes": np.zeros((0, 4), np.float32)}, key="empty")
+    empty = sp.Dataset(tmp_path / "none")
+    with sp.Loader(empty, 1, image="ioucrop32,zoom=2..2,flip=0", fields=["image", "boxes"], align={"boxes": sp.align.boxes()}) as loader:
+        shown = set()
+        for epoch in range(10):
+            loader.set_epoch(epoch)
+            batch = next(iter(loader))
+            assert batch["boxes"][0].shape == (0, 4)
+            shown.add(int((batch["image"][0] == 9).all(-1).sum()))
+    assert shown == {32 * 32, 16 * 16}
+
+
 @pytest.mark.parametrize("image", ["pad96", "jitter80x96", "rrc72x88,flip=0.5"])
 @pytest.mark.parametrize("augment", ["mosaic", "mosaic(degrees=20,scale=0.6..1.2)", "cutmix", "mosaic or cutmix"])
 def test_everything_follows_a_mix(scenes: sp.Dataset, image: str, augment: str) -> None:
@@ -250,9 +462,17 @@ def test_presets_are_options(scenes: sp.Dataset) -> None:
     assert presets.detection() == {"image": "full,flip=0.5"}
     assert presets.lsj(1024, fill=(123, 117, 104)) == {"image": "jitter1024,fill=123:117:104"}
     assert presets.segmentation() == {"image": "randcrop480,short=260..1040"}
+    assert presets.multiscale() == {"image": "short480..800,step=32,max=1333"}
+    ssd = {"image": "ioucrop300,zoom=1.0..4.0,fill=123:117:104"}
+    assert presets.ssd() == ssd | {"augment": ["color_jitter(brightness=0.125,contrast=0.5,saturation=0.5,hue=0.05)"]}
+    assert presets.ssdlite(320, hflip=0) == {"image": "ioucrop320,flip=0.0"}
     assert presets.yolo(hsv=(0, 0, 0.4), mosaic=0.5)["augment_batch"] == ["mosaic(p=0.5)"]
     assert presets.yolo(scale=0.9, degrees=5)["augment_batch"][0].startswith("mosaic(scale=0.0")
-    for preset in (presets.detection(), presets.lsj(64), presets.segmentation(48, 52), presets.yolo(64), presets.yolo(64, mosaic=0)):
+    all_presets = (
+        presets.detection(), presets.lsj(64), presets.segmentation(48, 52), presets.yolo(64), presets.yolo(64, mosaic=0),
+        presets.multiscale(range(40, 90, 8)), presets.ssd(60), presets.ssdlite(64),
+    )  # fmt: skip
+    for preset in all_presets:
         with sp.Loader(scenes, 5, align=ALIGN, fields=FIELDS, **preset) as loader:
             batches = list(loader)
             assert len(batches) == 4 and loader.stats()["refused"] == {}

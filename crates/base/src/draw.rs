@@ -3,6 +3,7 @@
 //! Each random choice reads its own numbers of [`Draws::pair`], and no two choices share one:
 //!
 //! - 0 for the flip of a view, and 2 to 21 for its crop;
+//! - from 32 to 2¹³ for a crop that depends on boxes;
 //! - from 2³¹ on for patches, flips and rotations of arrays, and for the seed of a caller's transform;
 //! - from 2³¹ + 2¹⁶ on for augmentations of pictures;
 //! - from 2³¹ + 2¹⁷ on for augmentations of batches;

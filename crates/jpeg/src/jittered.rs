@@ -1,7 +1,9 @@
-//! Views that resize a picture to a random size: large-scale jitter, and random crops of resized pictures.
+//! Views that resize a picture to a random size: large-scale jitter, random crops of resized pictures, and whole
+//! pictures with a random length of their shorter side.
 
-use super::{Area, Draws, Rect};
+use super::{Area, DrawKey, Draws, Rect};
 use shardpack_format::{Error, Result};
+use std::cmp::Ordering;
 
 /// Maximum length of the shorter side after resizing, in pixels. JPEG has the same limit.
 const SIDE_MAX: u32 = 65_535;
@@ -23,6 +25,47 @@ pub enum Rescaled {
         /// Inclusive range of the length, which is drawn uniformly.
         range: (u32, u32),
     },
+}
+
+/// Random length of a picture's shorter side. The other side follows, so that the picture keeps its proportions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortestSide {
+    /// First and last of the lengths, in pixels.
+    pub range: (u32, u32),
+    /// Distance between the lengths, in pixels. All of them are equally likely.
+    pub step: u32,
+    /// Maximum length of the longer side. A picture with a longer one becomes smaller.
+    pub longest: u32,
+}
+
+impl ShortestSide {
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { range: (low, high), step, longest } = *self;
+        if low >= 1 && low <= high && high <= SIDE_MAX && step >= 1 && (1..=SIDE_MAX).contains(&longest) {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "the lengths of a shorter side must be an ascending range within 1 to {SIDE_MAX} pixels, with a step of at \
+             least 1 and a longest side from 1 to {SIDE_MAX}, but are {low} to {high} with step {step} and longest side {longest}"
+        )))
+    }
+
+    /// Returns the width and height after resizing a picture with this width and height. Without a key, returns the
+    /// largest size that can be drawn.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited by `check`")]
+    #[must_use]
+    pub fn resized(&self, picture: [u32; 2], key: Option<&DrawKey>) -> [u32; 2] {
+        let (low, high) = self.range;
+        let last = high.saturating_sub(low) / self.step.max(1);
+        let drawn = key.map_or(last, |key| {
+            let [draw, _] = key.draws().pair(2);
+            ((draw * (f64::from(last) + 1.0)) as u32).min(last)
+        });
+        let [least, most] = [picture[0].min(picture[1]), picture[0].max(picture[1])].map(|side| f64::from(side.max(1)));
+        // As in torchvision, which rounds both sides down.
+        let scale = (f64::from(low + drawn * self.step) / least).min(f64::from(self.longest) / most);
+        picture.map(|side| ((f64::from(side) * scale) as u32).max(1))
+    }
 }
 
 /// Position of a picture in its output, before the flip.
@@ -90,6 +133,18 @@ pub(crate) fn placed(
     }
 }
 
+/// Places the part of a picture that is inside `area`, which the output shows. Returns `None` if no part of the picture
+/// is inside it.
+pub(crate) fn part(area: Area, picture: [u32; 2], room: [u32; 2]) -> Option<RescaledPicture> {
+    let x = RescaledAxis::part([area.x, area.width], picture[0], room[0])?;
+    let y = RescaledAxis::part([area.y, area.height], picture[1], room[1])?;
+    Some(RescaledPicture {
+        area: Area { x: x.start, y: y.start, width: x.extent, height: y.extent },
+        window: Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 },
+        inner: Rect { x: x.first, y: y.first, width: x.count, height: y.count },
+    })
+}
+
 /// Placement of a picture along one axis.
 struct RescaledAxis {
     /// Start and length of the part to show, in pixels of the picture.
@@ -113,6 +168,22 @@ impl RescaledAxis {
         let scale = f64::from(side) / f64::from(resized);
         let (start, extent) = (f64::from(place(resized - room)) * scale, f64::from(room) * scale);
         Self { start, extent, seen: seen([start, start + extent], scale, side, support), first: 0, count: room }
+    }
+}
+
+impl RescaledAxis {
+    /// Places the part of a side that is inside the given range. The picture is cropped before it is resized, so the
+    /// filter reads no pixel outside the range.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
+    fn part([start, extent]: [f64; 2], side: u32, room: u32) -> Option<Self> {
+        let (low, high) = (start.max(0.0), (start + extent).min(side.into()));
+        if high.partial_cmp(&low) != Some(Ordering::Greater) || !extent.is_finite() {
+            return None;
+        }
+        let at = |position: f64| ((position - start) * f64::from(room) / extent).round_ties_even() as u32;
+        let first = at(low).min(room.saturating_sub(1));
+        let count = at(high).min(room).saturating_sub(first).max(1);
+        Some(Self { start: low, extent: high - low, seen: (low.floor() as u32, high.ceil() as u32), first, count })
     }
 }
 
@@ -173,6 +244,37 @@ mod tests {
         }
         assert!(lengths.iter().all(|count| (60..140).contains(count)), "{lengths:?}");
         assert!(places.iter().all(|count| (100..200).contains(count)), "{places:?}");
+    }
+
+    /// The expected sizes are those of torchvision 0.20's `RandomShortestSize`.
+    #[test]
+    fn whole_pictures_keep_their_proportions() {
+        let short = ShortestSide { range: (480, 800), step: 32, longest: 1333 };
+        let of = |short, picture| ShortestSide { range: (short, short), step: 1, longest: 1333 }.resized(picture, None);
+        assert_eq!(of(800, [640, 480]), [1066, 800]);
+        assert_eq!(of(800, [500, 333]), [1201, 800]);
+        assert_eq!(of(800, [1000, 100]), [1333, 133]);
+        assert_eq!(of(480, [4000, 3000]), [640, 480]);
+        assert_eq!(of(3, [1, 60_000]), [1, 1333]);
+        let mut lengths = [0; 11];
+        for sample in 0..1_100 {
+            let key = DrawKey { seed: 6, epoch: 1, sample };
+            let crop = View::shortest(short).resolve(640, 480, &key).unwrap();
+            assert_eq!([crop.width, crop.height], short.resized([640, 480], Some(&key)));
+            assert_eq!((crop.area.rect(), crop.is_padded()), (Some(Rect::whole(640, 480)), false));
+            lengths[(crop.height as usize - 480) / 32] += 1;
+            assert_eq!(crop.height % 32, 0);
+            // A picture on its side gets the same size on its side.
+            assert_eq!(short.resized([480, 640], Some(&key)), [crop.height, crop.width]);
+        }
+        assert!(lengths.iter().all(|count| (60..150).contains(count)), "{lengths:?}");
+        assert_eq!(short.resized([640, 480], None), [1066, 800], "the largest size");
+        for (range, step, longest) in
+            [((0, 5), 1, 9), ((6, 5), 1, 9), ((5, 70_000), 1, 9), ((5, 6), 0, 9), ((5, 6), 1, 0)]
+        {
+            let said = View::shortest(ShortestSide { range, step, longest }).check().unwrap_err().to_string();
+            assert!(said.contains("the lengths of a shorter side must be an ascending range within 1 to"), "{said}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod grid;
 mod header;
 mod interpolation;
 mod interval;
+mod iou_crop;
 mod jittered;
 mod keep;
 mod kinds;
@@ -58,6 +59,7 @@ mod score;
 mod segment_index;
 mod segment_indexer;
 mod shared;
+mod shown_part;
 #[cfg(test)]
 mod sources;
 #[cfg(test)]
@@ -81,7 +83,8 @@ pub use frames::{FRAMES, Frames};
 pub use header::{Component, JpegHeader, Sampling, exif_orientation};
 pub use interpolation::Interpolation;
 pub use interval::{Interval, restart_interval};
-pub use jittered::Rescaled;
+pub use iou_crop::IouCrop;
+pub use jittered::{Rescaled, ShortestSide};
 pub use keep::KeepReason;
 pub use markers::check_markers;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};

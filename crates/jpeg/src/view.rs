@@ -4,12 +4,11 @@
 //! `RandomHorizontalFlip`), so a model that was trained with torchvision sees the same geometry. All coordinates refer
 //! to the upright picture.
 
-use super::jittered::{self, Rescaled};
-use super::{Area, DrawKey, Draws, Interpolation, Rect};
+use super::jittered::{self, Rescaled, RescaledPicture, ShortestSide};
+use super::shown_part::{Centre, fitted, random_part};
+use super::{Area, DrawKey, Interpolation, IouCrop, Rect};
 use shardpack_format::{Error, Result};
 
-/// Maximum number of attempts to draw a random crop. After that, the largest centre crop is used.
-const TRIES: u32 = 10;
 /// Default colour of the padding, which is common in detector training.
 const GREY: [u8; 3] = [114; 3];
 
@@ -90,6 +89,33 @@ pub enum Framing {
         /// How the size of the picture is drawn.
         size: Rescaled,
         /// Colour of the border: red, green and blue. Default 114, 114, 114.
+        fill: [u8; 3],
+    },
+    /// The whole picture in its own proportions, with a random length of its shorter side (torchvision's
+    /// `RandomShortestSize`).
+    Shortest(ShortestSide),
+    /// A random part that is chosen by its overlap with the boxes of the picture, resized to the given size.
+    /// [`View::of_boxes`] draws it.
+    IouCrop {
+        /// Number of rows.
+        height: u32,
+        /// Number of columns.
+        width: u32,
+        /// How the part is drawn.
+        crop: IouCrop,
+        /// Colour of the border: red, green and blue. Default 114, 114, 114.
+        fill: [u8; 3],
+    },
+    /// An area, which may extend beyond the picture, resized to the given size. The border begins at a whole pixel of
+    /// the output.
+    Part {
+        /// Area to show, in pixels of the picture.
+        area: Area,
+        /// Number of rows.
+        height: u32,
+        /// Number of columns.
+        width: u32,
+        /// Colour of the border: red, green and blue.
         fill: [u8; 3],
     },
 }
@@ -188,7 +214,11 @@ impl Framing {
     /// Returns true if a view may have a border.
     #[must_use]
     pub const fn has_border(&self) -> bool {
-        matches!(self, Self::Pad { .. } | Self::Rescaled { .. })
+        match self {
+            Self::Pad { .. } | Self::Rescaled { .. } | Self::Part { .. } => true,
+            Self::IouCrop { crop, .. } => crop.zoom_out.is_some(),
+            _ => false,
+        }
     }
 }
 
@@ -262,6 +292,19 @@ impl View {
         Self::new(Framing::Rescaled { height, width, size: Rescaled::ShortSide { range: short_side }, fill: GREY })
     }
 
+    /// Shows the whole picture in its own proportions. Its shorter side gets one of the lengths of `short`.
+    #[must_use]
+    pub const fn shortest(short: ShortestSide) -> Self {
+        Self::new(Framing::Shortest(short))
+    }
+
+    /// Shows a part that is chosen by its overlap with the boxes of the picture, resized to the given size.
+    #[must_use]
+    pub fn iou_crop(size: impl Into<ViewSize>) -> Self {
+        let ViewSize { height, width } = size.into();
+        Self::new(Framing::IouCrop { height, width, crop: IouCrop::default(), fill: GREY })
+    }
+
     /// Adds a left-to-right flip with probability `flip`.
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
@@ -278,13 +321,15 @@ impl View {
     #[must_use]
     pub const fn size(&self) -> Option<(u32, u32)> {
         match self.framing {
-            Framing::Whole => None,
+            Framing::Whole | Framing::Shortest(_) => None,
             Framing::Rectangle(Rect { height, width, .. })
             | Framing::Resize { height, width }
             | Framing::CenterCrop { height, width, .. }
             | Framing::RandomResizedCrop { height, width, .. }
             | Framing::Pad { height, width, .. }
-            | Framing::Rescaled { height, width, .. } => Some((height, width)),
+            | Framing::Rescaled { height, width, .. }
+            | Framing::IouCrop { height, width, .. }
+            | Framing::Part { height, width, .. } => Some((height, width)),
         }
     }
 
@@ -322,19 +367,45 @@ impl View {
                 }
             }
             Framing::Rescaled { size, .. } => size.check(),
+            Framing::Shortest(short) => short.check(),
+            Framing::IouCrop { crop, .. } => crop.check(),
             _ => Ok(()),
         }
     }
 
-    /// Returns the crop of an upright picture of `width` × `height` pixels.
+    /// Returns the view of a picture of `width` × `height` pixels with these boxes: left, top, right and bottom, in
+    /// pixels and within the picture. Only [`Framing::IouCrop`] depends on the boxes, and becomes [`Framing::Part`].
+    ///
+    /// ```
+    /// use shardpack_jpeg::{DrawKey, View};
+    /// let key = DrawKey { seed: 1, epoch: 0, sample: 9 };
+    /// let view = View::iou_crop(300).of_boxes(500, 375, &key, &[[200.0, 100.0, 260.0, 220.0]])?;
+    /// let crop = view.resolve(500, 375, &key)?;
+    /// assert_eq!((crop.height, crop.width), (300, 300));
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`check`](Self::check).
+    pub fn of_boxes(self, width: u32, height: u32, key: &DrawKey, boxes: &[[f64; 4]]) -> Result<Self> {
+        self.check()?;
+        let Framing::IouCrop { height: rows, width: columns, crop, fill } = self.framing else { return Ok(self) };
+        let area = crop.area([width, height], boxes, &key.draws());
+        Ok(Self { framing: Framing::Part { area, height: rows, width: columns, fill }, ..self })
+    }
+
+    /// Returns the crop of an upright picture of `width` × `height` pixels. For [`Framing::IouCrop`], the picture has
+    /// no boxes.
     ///
     /// Draw 0 of `key` decides the flip: the picture is flipped if the number is below the probability. Attempt i at
     /// a random crop uses draws 4i + 4 to 4i + 7 for the area, the aspect ratio, the row and the column. A random size
-    /// uses draw 4, and its place uses draws 6 and 7. Changing the framing therefore does not change the flips, and
+    /// uses draw 4, and its place uses draws 6 and 7. A crop that depends on boxes uses draws 4 to 7 for its canvas,
+    /// and draws from 64 on. Changing the framing therefore does not change the flips, and
     /// vice versa.
     ///
     /// # Errors
-    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, or a rectangle is not within it.
+    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels, a rectangle is not within it, or an
+    /// area is outside it.
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
@@ -353,6 +424,11 @@ impl View {
             fill: [0; 3],
         };
         let sized = |window: Rect, height, width| of(Area::of(window), window, height, width);
+        let bordered = |placed: RescaledPicture, rows, columns, fill| {
+            let mirrored = columns - placed.inner.right();
+            let inner = Rect { x: if flip { mirrored } else { placed.inner.x }, ..placed.inner };
+            Crop { inner, fill, ..of(placed.area, placed.window, rows, columns) }
+        };
         Ok(match self.framing {
             Framing::Whole => sized(whole, height, width),
             Framing::Rectangle(rect) => {
@@ -388,83 +464,22 @@ impl View {
             Framing::Rescaled { height: rows, width: columns, size, fill } => {
                 let support = self.interpolation.support();
                 let placed = jittered::placed(size, [width, height], [columns, rows], support, &draws);
-                let mirrored = columns - placed.inner.right();
-                let inner = Rect { x: if flip { mirrored } else { placed.inner.x }, ..placed.inner };
-                Crop { inner, fill, ..of(placed.area, placed.window, rows, columns) }
+                bordered(placed, rows, columns, fill)
+            }
+            Framing::Shortest(short) => {
+                let [columns, rows] = short.resized([width, height], Some(key));
+                sized(whole, rows, columns)
+            }
+            Framing::IouCrop { .. } => return self.of_boxes(width, height, key, &[])?.resolve(width, height, key),
+            Framing::Part { area, height: rows, width: columns, fill } => {
+                let Some(placed) = jittered::part(area, [width, height], [columns, rows]) else {
+                    let text = format!("the area {area:?} is not within the picture of {width} × {height} pixels");
+                    return Err(Error::usage(text));
+                };
+                bordered(placed, rows, columns, fill)
             }
         })
     }
-}
-
-/// Returns the largest width and height with the proportions of `picture` that fit into `room`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to the room")]
-fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
-    let ([width, height], [columns, rows]) = (picture, room);
-    let scaled = |side: u32, to: u32, by: u32, most: u32| {
-        let exact = f64::from(side) * f64::from(to) / f64::from(by);
-        exact.round_ties_even().clamp(1.0, f64::from(most)) as u32
-    };
-    if u64::from(columns) * u64::from(height) <= u64::from(rows) * u64::from(width) {
-        [columns, scaled(height, columns, width, rows)]
-    } else {
-        [scaled(width, rows, height, columns), rows]
-    }
-}
-
-/// A centre crop along one axis, in pixels before resizing.
-struct Centre {
-    start: f64,
-    extent: f64,
-    /// Range of the pixels that the filter reads, with an exclusive end.
-    seen: (u32, u32),
-}
-
-impl Centre {
-    /// Computes the crop along one axis. `side` is the length of the axis in pixels before resizing, `short` is the
-    /// picture's shorter side, `crop` is the size of the crop, and `support` is the reach of the filter.
-    fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
-        // Like torchvision, round the longer side down, and the start of the crop to the nearest pixel
-        // (halves to even).
-        let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
-        let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
-        let scale = f64::from(side) / resized;
-        let (start, extent) = (start * scale, f64::from(crop) * scale);
-        Self { start, extent, seen: jittered::seen([start, start + extent], scale, side, support) }
-    }
-}
-
-/// Draws a random crop, like torchvision's `RandomResizedCrop.get_params`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "compared with the sides, or rounded into them"
-)]
-fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
-    let between = |range: (f64, f64), draw: f64| range.0 + (range.1 - range.0) * draw;
-    let (wide, high) = (f64::from(width), f64::from(height));
-    // Use libm, so that the drawn numbers are the same on all platforms.
-    let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
-    for attempt in 0..TRIES {
-        let [area, shape] = draws.pair(2 * attempt + 2);
-        let area = wide * high * between(scale, area);
-        let shape = libm::exp(between(logarithms, shape));
-        let (w, h) = ((area * shape).sqrt().round_ties_even(), (area / shape).sqrt().round_ties_even());
-        if w >= 1.0 && w <= wide && h >= 1.0 && h <= high {
-            let [y, x] = draws.pair(2 * attempt + 3);
-            let at = |draw: f64, room: f64| (draw * (room + 1.0)) as u32;
-            return Rect { x: at(x, wide - w), y: at(y, high - h), width: w as u32, height: h as u32 };
-        }
-    }
-    let shape = wide / high;
-    let limited = |side: f64, most: u32| (side.round_ties_even() as u32).clamp(1, most);
-    let (w, h) = if shape < ratio.0 {
-        (width, limited(wide / ratio.0, height))
-    } else if shape > ratio.1 {
-        (limited(high * ratio.1, width), height)
-    } else {
-        (width, height)
-    };
-    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Reports the part of the picture that each row shows, and how that part was resized and mirrored.
 
 use super::{Batch, Lent};
-use crate::fields::{Col, FieldPlan, FieldType, PictureField};
+use crate::decode::stored_boxes;
+use crate::fields::{Col, FieldPlan, FieldType, PictureField, ViewBoxes};
 use crate::plan::PlannedRow;
-use shardpack_format::{Codec, to_usize};
-use shardpack_jpeg::Crop;
+use shardpack_array::ArrayDecoder;
+use shardpack_format::{Codec, bug, to_usize};
+use shardpack_jpeg::{Crop, DrawKey, View};
 use shardpack_reader::{Dataset, Error, Result, Shard};
 
 /// The part of a picture that a row shows.
@@ -19,7 +21,8 @@ pub struct Shown {
 
 impl Batch {
     /// Returns the part of the picture that each row shows, or `None` for padding and for rows without a picture.
-    /// Sizes come from the index. Records are read only if the index does not contain the orientations.
+    /// Sizes come from the index. Records are read only if the index does not contain the orientations, or if the
+    /// view depends on boxes.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
@@ -53,7 +56,7 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
             field.escape_debug()
         )));
     };
-    let PictureField { view, orientation, .. } = picture;
+    let PictureField { orientation, .. } = picture;
     let schema = lent.dataset.schema();
     let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
         return Err(Error::usage(format!(
@@ -81,10 +84,27 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
         };
         let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
         let key = picture.key(lent.draw_key(index, of_plan));
+        let view = of_boxes(lent, index, picture, source, &key)?;
         let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
         Ok(Some(Shown { source, crop }))
     };
     plan.indices.iter().zip(&plan.rows).enumerate().map(row).collect()
+}
+
+/// Returns the view of an upright picture of size `source`, with its part drawn if the view depends on boxes.
+fn of_boxes(lent: &Lent, index: u64, picture: &PictureField, source: [u32; 2], key: &DrawKey) -> Result<View> {
+    let Some(ViewBoxes { position, format, relative }) = picture.boxes else { return Ok(picture.view) };
+    let Some(plan) = lent.fields.objects.iter().find(|plan| plan.position == position) else {
+        bug("the boxes of a view are not loaded")
+    };
+    let sample = lent.dataset.get(index)?;
+    let limits = lent.dataset.limits();
+    let mut decoder = ArrayDecoder::new();
+    let boxes = match sample.field(&plan.name)? {
+        Some(value) => stored_boxes(&value, format, relative, source, &mut decoder, limits)?,
+        None => Vec::new(),
+    };
+    Ok(picture.view.of_boxes(source[1], source[0], key, &boxes)?)
 }
 
 fn orientation_inside(dataset: &Dataset, index: u64, field: &str) -> Result<u64> {

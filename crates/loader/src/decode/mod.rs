@@ -22,6 +22,7 @@ mod transform;
 
 pub(crate) use decoder::{RowDecoder, RowTarget};
 pub(crate) use objects::align;
+pub(crate) use points::stored_boxes;
 pub(crate) use recipe::{Context, Recipe};
 pub(crate) use scratch::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,

@@ -15,14 +15,13 @@ use shardpack_reader::raw::name_field;
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
     record: &mut ViewedRecord<'_>,
-    decoder: &mut ArrayDecoder,
     limits: &Limits,
 ) -> Result<Vec<Option<Object>>, FormatError> {
     let mut objects: Vec<Option<Object>> = Vec::with_capacity(plans.len());
     for plan in plans {
         let named = |error| name_field(&plan.name, error);
         let value = record.record.value(plan.position).map_err(named)?;
-        let object = value.map(|value| decoded(plan.kind, &value, decoder, limits));
+        let object = value.map(|value| decoded(plan.kind, &value, record.arrays, limits));
         objects.push(object.transpose().map_err(named)?);
     }
     align(plans, &mut objects, limits, |picture| record.shape(picture))?;
@@ -44,7 +43,7 @@ pub(crate) fn align(
     // Align boxes first, because other fields keep only the rows of the boxes that remain.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
-            let named = |error| name_aligned(plan, plans, error);
+            let named = |error| plan.named(plans, error);
             let Some(Some(object)) = objects.get(number) else { continue };
             let of = |boxes: Option<usize>| boxes.and_then(|boxes| kept.get(boxes)?.as_ref());
             let followed = match &plan.follows {
@@ -89,22 +88,6 @@ fn follow(
         }
         (_, Object::Array(array)) => moved(align, array, shape, kept).map(|(array, rows)| (Object::Array(array), rows)),
         _ => bug("a text or bytes cannot be aligned"),
-    }
-}
-
-/// Adds the name of the field to an error. If the value contradicts the declared alignment, the message also quotes the
-/// declaration.
-fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
-    let said = match &plan.follows {
-        Follows::Picture { align, .. } => align.said(),
-        Follows::Boxes(number) => {
-            Align::Rows { of: plans.get(*number).map_or_else(String::new, |of| of.name.clone()) }.said()
-        }
-        Follows::Nothing => return name_field(&plan.name, error),
-    };
-    match error {
-        usage @ FormatError::Usage { .. } => usage.within(format_args!("field `{}` ({said})", plan.name)),
-        other => name_field(&plan.name, other),
     }
 }
 

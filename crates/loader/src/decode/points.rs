@@ -3,8 +3,8 @@
 use super::polygons;
 use super::shape::{RemainingRows, Shape, floats, rows_of};
 use crate::options::{Align, BoxFormat};
-use shardpack_array::Array;
-use shardpack_format::{Dtype, Error, Hint, Result, Setting, bug, to_usize};
+use shardpack_array::{Array, ArrayDecoder};
+use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldValue, Hint, Limits, Result, Setting, bug, to_usize};
 
 /// Relative rounding error allowed for a box at the border of its picture.
 const ROUNDING: f64 = 1e-6;
@@ -67,28 +67,16 @@ fn boxes(
     visible: f64,
     shape: &Shape,
 ) -> Result<(Array, RemainingRows)> {
-    if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
-        return Err(Error::usage(format!("the shape must be [boxes, 4], but is {shape_of:?}")));
-    }
-    let (from, to) = shape.units(relative);
-    let [source_height, source_width] = shape.picture.map(f64::from);
+    check_boxes(shape_of, numbers)?;
+    let (_, to) = shape.units(relative);
     let (all, _) = numbers.as_chunks::<4>();
     if shape.is_stored {
         check_unit(all, relative)?;
     }
     let (mut out, mut rows) = (Vec::new(), Vec::new());
-    for (row, given) in all.iter().enumerate() {
-        if !given.iter().all(|number| number.is_finite()) {
-            return Err(Error::format(format!("box {row}"), "finite numbers", format!("{given:?}")));
-        }
-        let [left, top, right, bottom] = corners(format, given);
-        if right < left || bottom < top {
-            return Err(turned_over(all, row, format, from, [source_width, source_height]));
-        }
-        // A box ends at the border of its picture, even if the view shows more than the picture.
-        let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
-        let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
-        let shown = shape.shown_box([left, top, right, bottom]);
+    for row in 0..all.len() {
+        let at = pixels(all, row, format, relative, shape.picture)?;
+        let shown = shape.shown_box(at).filter(|_| shape.has_centre(at));
         if let Some(([x0, y0, x1, y1], share)) = shown
             && share >= visible * (1.0 - ROUNDING)
         {
@@ -104,6 +92,49 @@ fn boxes(
     }
     let array = floats(&out, vec![rows.len() as u64, 4])?;
     Ok((array, RemainingRows { of: all.len(), rows }))
+}
+
+/// Returns the corners of a box: left, top, right and bottom, in pixels of a picture with this height and width.
+fn pixels(all: &[[f64; 4]], row: usize, format: BoxFormat, relative: bool, picture: [u32; 2]) -> Result<[f64; 4]> {
+    let [height, width] = picture.map(f64::from);
+    let from = if relative { [width, height] } else { [1.0; 2] };
+    let given = all.get(row).copied().unwrap_or_default();
+    if !given.iter().all(|number| number.is_finite()) {
+        return Err(Error::format(format!("box {row}"), "finite numbers", format!("{given:?}")));
+    }
+    let [left, top, right, bottom] = corners(format, &given);
+    if right < left || bottom < top {
+        return Err(turned_over(all, row, format, from, [width, height]));
+    }
+    // A box ends at the border of its picture, even if the view shows more than the picture.
+    let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, width));
+    let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, height));
+    Ok([left, top, right, bottom])
+}
+
+/// Decodes the boxes of a sample: left, top, right and bottom, in pixels of a picture with this height and width.
+pub(crate) fn stored_boxes(
+    value: &FieldValue<'_>,
+    format: BoxFormat,
+    relative: bool,
+    picture: [u32; 2],
+    arrays: &mut ArrayDecoder,
+    limits: &Limits,
+) -> Result<Vec<[f64; 4]>> {
+    let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
+    let array = arrays.decode(value.codec, &descriptor, value.bytes, limits)?;
+    let numbers = numbers(&array)?;
+    check_boxes(array.shape(), &numbers)?;
+    let (all, _) = numbers.as_chunks::<4>();
+    check_unit(all, relative)?;
+    (0..all.len()).map(|row| pixels(all, row, format, relative, picture)).collect()
+}
+
+fn check_boxes(shape_of: &[u64], numbers: &[f64]) -> Result<()> {
+    if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
+        return Err(Error::usage(format!("the shape must be [boxes, 4], but is {shape_of:?}")));
+    }
+    Ok(())
 }
 
 fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {

@@ -328,7 +328,14 @@ mod tests {
         let area = Area { x: 0.0, y: 0.0, width: 8.0, height: 8.0 };
         let inner = Rect { x: 0, y: 0, width: 16, height: 16 };
         let crop = Crop { area, window: inner, height: 16, width: 16, flip, inner, fill: [0; 3] };
-        Shape { picture: [16, 16], crop, moves: Vec::new(), visible: VisiblePart::All, is_stored: true }
+        Shape {
+            picture: [16, 16],
+            crop,
+            moves: Vec::new(),
+            visible: VisiblePart::All,
+            has_centres: false,
+            is_stored: true,
+        }
     }
 
     #[test]

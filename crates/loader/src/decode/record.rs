@@ -1,11 +1,13 @@
 //! A record in memory, with access to its values and to the views of its pictures.
 
+use super::points::stored_boxes;
 use super::recipe::Recipe;
 use super::shape::{Shape, VisiblePart, moves};
-use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of, segments_of};
+use crate::fields::{Col, FieldPlan, Followed, ViewBoxes, limits_of_a_part, orientation_of, segments_of};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
 use crate::supply::{LargeRecord, StagedValue};
+use shardpack_array::ArrayDecoder;
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::{PictureDecoder, Rendering, View};
 use shardpack_reader::{Error, Shard};
@@ -97,29 +99,59 @@ impl<'a> RowRecord<'a> {
 }
 
 impl RowRecord<'_> {
+    /// Returns the view of an upright picture of this height and width. If the view depends on `boxes`, the result
+    /// shows the part that was drawn for the boxes of this sample.
+    pub(crate) fn view_of(
+        &self,
+        picture: [u32; 2],
+        view: View,
+        boxes: Option<ViewBoxes>,
+        arrays: &mut ArrayDecoder,
+    ) -> Result<View, FormatError> {
+        let Some(ViewBoxes { position, format, relative }) = boxes else { return Ok(view) };
+        let plans = &self.recipe.fields.objects;
+        let named = |error| match plans.iter().find(|plan| plan.position == position) {
+            Some(plan) => plan.named(plans, error),
+            None => error,
+        };
+        let boxes = match self.value(position).map_err(named)? {
+            Some(value) => stored_boxes(&value, format, relative, picture, arrays, self.limits()).map_err(named)?,
+            None => Vec::new(),
+        };
+        let [height, width] = picture;
+        view.of_boxes(width, height, &self.recipe.key(self.at), &boxes)
+    }
+
     /// Returns the visible part of an upright picture of this height and width.
-    pub(crate) fn shape(&self, picture: [u32; 2], view: View) -> Result<Shape, FormatError> {
+    pub(crate) fn shape(
+        &self,
+        picture: [u32; 2],
+        of: &Followed,
+        arrays: &mut ArrayDecoder,
+    ) -> Result<Shape, FormatError> {
         let [height, width] = picture;
         let key = self.recipe.key(self.at);
-        let crop = view.resolve(width, height, &key)?;
+        let crop = self.view_of(picture, of.view, of.boxes, arrays)?.resolve(width, height, &key)?;
         let moves = moves(&self.recipe.fields.changes, &key, &crop);
-        Ok(Shape { picture, crop, moves, visible: VisiblePart::All, is_stored: true })
+        let has_centres = of.boxes.is_some();
+        Ok(Shape { picture, crop, moves, visible: VisiblePart::All, has_centres, is_stored: true })
     }
 }
 
 pub(crate) struct ViewedRecord<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) pictures: &'a mut PictureDecoder,
+    pub(crate) arrays: &'a mut ArrayDecoder,
 }
 
 impl ViewedRecord<'_> {
     /// Returns the part of a picture that its view shows, or `None` if the sample has no picture.
     pub(crate) fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
-        let Followed { position, view, orientation } = *picture;
+        let Followed { position, view, orientation, .. } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };
         let (media_type, how) = self.record.rendering(&value, view, orientation)?;
         let (height, width) = self.pictures.size_of(media_type, value.bytes, how.orientation)?;
-        Ok(Some(self.record.shape([height, width], view)?))
+        Ok(Some(self.record.shape([height, width], picture, self.arrays)?))
     }
 }
 

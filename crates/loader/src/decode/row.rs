@@ -180,8 +180,8 @@ impl RowDecoder {
             return Ok(Vec::new());
         }
         let tools = &mut self.tools;
-        let mut viewed = ViewedRecord { record, pictures: &mut tools.pictures };
-        let made = objects::of_sample(plans, &mut viewed, &mut tools.objects, record.limits());
+        let mut viewed = ViewedRecord { record, pictures: &mut tools.pictures, arrays: &mut tools.objects };
+        let made = objects::of_sample(plans, &mut viewed, record.limits());
         made.map_err(|error| record.named(error))
     }
 

@@ -4,7 +4,7 @@
 use shardpack_array::Array;
 use shardpack_augment::{Augmentation, Operation, PixelMap};
 use shardpack_format::{Dtype, Error, Result, to_usize};
-use shardpack_jpeg::{Crop, DrawKey};
+use shardpack_jpeg::{Area, Crop, DrawKey};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
@@ -13,6 +13,8 @@ pub(crate) struct Shape {
     /// Maps that move the pixels of the view, in the order of the augmentations.
     pub(crate) moves: Vec<PictureMove>,
     pub(crate) visible: VisiblePart,
+    /// True if a box must have its centre in the crop, because the crop was drawn for such boxes.
+    pub(crate) has_centres: bool,
     /// True if the values are unchanged since they were stored. Only then are they checked against their declaration.
     pub(crate) is_stored: bool,
 }
@@ -155,6 +157,14 @@ impl Shape {
             }
         }
         self.visible.shows(at).then_some(at)
+    }
+
+    /// Returns true if the centre of a box is inside the crop, or need not be.
+    pub(super) fn has_centre(&self, [left, top, right, bottom]: [f64; 4]) -> bool {
+        let Area { x, y, width, height } = self.crop.area;
+        let centre = [f64::midpoint(left, right) - x, f64::midpoint(top, bottom) - y];
+        let is_inside = centre[0] > 0.0 && centre[0] < width && centre[1] > 0.0 && centre[1] < height;
+        is_inside || !self.has_centres
     }
 
     /// Returns the visible part of a box, and the share of its area that is visible, or `None` if nothing is. The

@@ -4,12 +4,13 @@ use super::array_augmentation::array_augmentation;
 use super::arrays;
 use super::examples::Examples;
 use super::moves;
-use super::parts::{Description, axes, several_shapes};
-use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField};
+use super::parts::{Description, axes, no_sides, several_shapes, sides};
+use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField, ViewBoxes};
 use crate::options::{Align, BatchMix, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands, element_bytes};
 use shardpack_augment::{Augmentation, Outside};
 use shardpack_format::{ElementType, FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
+use shardpack_jpeg::{Framing, View};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
@@ -32,7 +33,8 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     match (&*names, named) {
         (&[name], _) => {
             let position = schema.stored_position(name).unwrap_or_else(|| bug("a picture is not a stored field"));
-            Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
+            let boxes = boxes_of(options, schema, name, view)?;
+            Ok(Followed { position, view, orientation: Col::find(schema, "orientation"), boxes })
         }
         ([], Some(named)) => {
             refuse(format!("`{}`, but the dataset has no picture field with this name", named.escape_debug()))
@@ -45,6 +47,36 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     }
 }
 
+/// Returns the boxes that choose the crop of picture `name`, or `None` if its view does not depend on boxes. They are
+/// the boxes that are aligned with the picture.
+pub(crate) fn boxes_of(options: &LoaderOptions, schema: &Schema, name: &str, view: View) -> Result<Option<ViewBoxes>> {
+    let Framing::IouCrop { .. } = view.framing else { return Ok(None) };
+    let boxes = options.view.align.iter().filter_map(|(field, align)| match align {
+        Align::Boxes { picture, format, relative, .. } if picture.as_ref().is_none_or(|picture| picture == name) => {
+            let position = schema.stored_position(field)?;
+            Some((field.as_str(), ViewBoxes { position, format: *format, relative: *relative }))
+        }
+        _ => None,
+    });
+    let boxes: Vec<(&str, ViewBoxes)> = boxes.collect();
+    let (reason, hint) = match &*boxes {
+        [(_, boxes)] => return Ok(Some(*boxes)),
+        [] => {
+            let hint = Hint::new("align the boxes of the pictures")
+                .only(Voice::Python, ": align={\"boxes\": sp.align.boxes()}")
+                .only(Voice::Rust, ": `align([(\"boxes\", \"boxes\".parse()?)])`");
+            ("no field is aligned as its boxes".to_owned(), hint)
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|(field, _)| *field).collect();
+            let hint = Hint::new("align one of them as boxes");
+            (format!("several fields are aligned as its boxes: {}", names.join(", ")), hint)
+        }
+    };
+    let text = format!("picture `{}` is cropped around its boxes, but {reason}", name.escape_debug());
+    Err(Error::usage(text).with_hint(hint))
+}
+
 /// Plans an array that follows a picture as its mask. Its rows have the size of the view, or of the whole
 /// picture if the view has none.
 pub(crate) fn plan_mask(
@@ -55,11 +87,11 @@ pub(crate) fn plan_mask(
 ) -> Result<Description> {
     let named = options.aligned(name).and_then(Align::picture);
     let picture = followed(dataset.schema(), options, name, named)?;
-    let columns = ["height", "width"].map(|side| Col::find(dataset.schema(), side).map(Axis::Column));
-    let view = picture.view.size().map(|(height, width)| [height, width].map(|side| Axis::Fixed(side.into())));
-    let (false, Some([height, width])) =
-        (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
-    else {
+    let both = sides(dataset.schema(), picture.view);
+    if both.is_none() && picture.view.framing != Framing::Whole {
+        return Err(no_sides());
+    }
+    let (false, Some([height, width])) = (dataset.is_empty(), both) else {
         // The index does not contain the sizes of unresized pictures, so all masks must have the same size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };

@@ -241,7 +241,7 @@ fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
     axes.truncate(shape.len());
-    let values = axes.iter().map(|axis| axis.length(shard, record));
+    let values = axes.iter().map(|axis| axis.length(shard, record, None));
     let known = (2..=3).contains(&shape.len()) && values.eq(shape.iter().map(|axis| Some(*axis)));
     (axes, known)
 }
@@ -404,8 +404,9 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
             if axis.columns().all(|column| has_one_value(column, first, &shard)) {
                 continue;
             }
-            let length = axis.length(first, 0);
-            if matches!(axis, Axis::Column(_)) || (0..info.samples).any(|record| axis.length(&shard, record) != length)
+            let length = axis.length(first, 0, None);
+            if matches!(axis, Axis::Column(_))
+                || (0..info.samples).any(|record| axis.length(&shard, record, None) != length)
             {
                 return Ok(false);
             }

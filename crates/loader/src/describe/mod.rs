@@ -26,7 +26,7 @@ use array_augmentation::array_augmentation;
 use parts::{Description, several_shapes};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting, Voice, to_usize};
-use shardpack_jpeg::Scaling;
+use shardpack_jpeg::{Framing, Scaling};
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
@@ -260,7 +260,7 @@ const fn is_described(kind: FieldKind) -> bool {
 /// Fails if a view with a size is requested but the dataset has no pictures, because its arrays would be
 /// loaded whole anyway. (16-bit pictures are stored as arrays.)
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
-    let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
+    let has_size = matches!(options.view.image, ImageMode::View(view) if view.framing != Framing::Whole);
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {
         return Ok(());
     }

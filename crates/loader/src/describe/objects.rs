@@ -41,7 +41,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             }
             Some(align) => Follows::Picture {
                 align: align.clone(),
-                picture: followed(schema, options, name, align.picture())?,
+                picture: Box::new(followed(schema, options, name, align.picture())?),
                 boxes: align.rows().and_then(|of| number_of(of)),
             },
         };

@@ -148,7 +148,7 @@ impl PatchPlan {
             start = end;
             let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
             for (record, count) in (0..).zip(of_shard) {
-                let sides = height.length(&shard, record).zip(width.length(&shard, record));
+                let sides = height.length(&shard, record, None).zip(width.length(&shard, record, None));
                 // A scene without a size, or smaller than a patch, counts as one patch. Its batch reports the error.
                 let scene = sides.map(|(height, width)| [1, height, width]).filter(|&s| grid.count(s).is_some());
                 *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;

@@ -1,6 +1,7 @@
 //! Plans the pictures and clips of a batch.
 
-use super::parts::{Description, axes};
+use super::align;
+use super::parts::{Description, axes, no_sides, sides};
 use crate::fields::{ArrayField, Axis, ClipField, Col, FieldPlan, FieldType, PictureField};
 use crate::options::{Clip, LoaderOptions};
 use shardpack_augment::Augmentation;
@@ -30,29 +31,22 @@ pub(crate) fn plan(
     let layout = options.output.layout;
     let clip = Clip { frames: options.view.frames, layout: options.output.clip_layout };
     let clip = frames_column(schema, name).map(|count| ClipField { clip, count });
+    let boxes = align::boxes_of(options, schema, name, view)?;
+    if boxes.is_some() && clip.is_some() {
+        let reason = "a crop that depends on boxes shows single pictures, but the field contains clips";
+        return Err(Error::usage(format!("field `{}`: {reason}", name.escape_debug())));
+    }
     let kind = FieldType::Picture(PictureField {
         position,
         view,
         orientation: Col::find(schema, "orientation"),
+        boxes,
         floats,
         clip,
         crop: None,
     });
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
-    let sides = match view.size() {
-        Some((height, width)) => [height, width].map(|side| Axis::Fixed(side.into())),
-        None => match (Col::find(schema, "height"), Col::find(schema, "width")) {
-            (Some(height), Some(width)) => [height, width].map(Axis::Column),
-            _ => {
-                let hint = "choose a view with a fixed size, or load the stored bytes (`raw`)";
-                return Err(Error::usage(
-                    "whole pictures need the scalar fields `height` and `width`, which the dataset does not have",
-                )
-                .with_hint(hint));
-            }
-        },
-    };
-    let [height, width] = sides;
+    let [height, width] = sides(schema, view).ok_or_else(no_sides)?;
     let channels = Axis::Fixed(3);
     let axes = match clip {
         None => axes(layout, height, width, channels).to_vec(),

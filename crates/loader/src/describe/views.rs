@@ -4,7 +4,7 @@
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;
 use shardpack_format::{Hint, Setting, Voice};
-use shardpack_jpeg::PixelLayout;
+use shardpack_jpeg::{Framing, PixelLayout};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 
@@ -32,7 +32,8 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     });
     for (picture, view) in viewed {
         let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
-        if size.is_some() && is_mask(picture) {
+        let is_whole = view.framing == Framing::Whole;
+        if !is_whole && is_mask(picture) {
             return Err(Error::usage(format!(
                 "field `{}` is a mask stored as a picture: scaling it would mix its classes",
                 picture.escape_debug()
@@ -43,11 +44,11 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
             Some(size) => is_cut_elsewhere(plan, size, options.output.layout),
-            None => is_of_a_picture(plan) && (view.flip > 0.0 || !has_cube && (is_cut(plan) || turned)),
+            None => is_of_a_picture(plan) && (!is_whole || view.flip > 0.0 || !has_cube && (is_cut(plan) || turned)),
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
         let follow = match size {
-            None if turned => "align the array with the picture (`align`) and mirror both in the view, ",
+            None if is_whole && turned => "align the array with the picture (`align`) and mirror both in the view, ",
             _ => "align the array with the picture (`align`), ",
         };
         let hint = Hint::new("")
@@ -58,8 +59,10 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             .then(", or load both whole");
         let (picture, name) = (picture.escape_debug(), array.name.escape_debug());
         let reason = match size {
-            None if is_cut(array) => format!("picture `{picture}` is whole, but patches are cut from `{name}`"),
-            None if turned => format!("picture `{picture}` is whole, but `{name}` is flipped or rotated"),
+            None if is_whole && is_cut(array) => {
+                format!("picture `{picture}` is whole, but patches are cut from `{name}`")
+            }
+            None if is_whole && turned => format!("picture `{picture}` is whole, but `{name}` is flipped or rotated"),
             _ => format!("picture `{picture}` is cut, scaled or mirrored, but `{name}` is not"),
         };
         return Err(

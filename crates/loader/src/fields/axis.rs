@@ -1,6 +1,7 @@
 //! Reads data about a row from the index before the record is read: column values and axis lengths.
 
-use shardpack_format::{Dtype, FieldKind, Schema};
+use shardpack_format::{Dtype, FieldKind, Schema, saturating_u32};
+use shardpack_jpeg::{DrawKey, ShortestSide};
 use shardpack_reader::{Scalar, Shard};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +50,24 @@ pub(crate) enum Axis {
         orientation: Col,
     },
     Fixed(u64),
+    /// Side of a picture after resizing to a random size. The size also depends on the `other` side.
+    Drawn {
+        side: Col,
+        other: Col,
+        short: ShortestSide,
+    },
 }
 
 impl Axis {
-    /// Returns the length of the axis, or `None` if the index does not contain it.
-    pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
+    /// Returns the length of the axis, or `None` if the index does not contain it. Without a key, a random length is
+    /// the largest that can be drawn.
+    pub(crate) fn length(&self, shard: &Shard, record: u64, key: Option<&DrawKey>) -> Option<u64> {
         match self {
+            Self::Drawn { side, other, short } => {
+                let [side, other] = [side, other].map(|column| column.length(shard, record).map(saturating_u32));
+                let [drawn, _] = short.resized([side?, other?], key);
+                Some(drawn.into())
+            }
             Self::Fixed(length) => Some(*length),
             Self::Column(column) => column.length(shard, record),
             Self::Upright { side, other, orientation } => {
@@ -64,10 +77,19 @@ impl Axis {
         }
     }
 
+    /// Returns the length of the axis before resizing to a random size.
+    pub(crate) fn stored_length(&self, shard: &Shard, record: u64) -> Option<u64> {
+        match self {
+            Self::Drawn { side, .. } => side.length(shard, record),
+            other => other.length(shard, record, None),
+        }
+    }
+
     pub(crate) fn columns(&self) -> impl Iterator<Item = &Col> {
         match self {
             Self::Fixed(_) => [None, None, None],
             Self::Column(column) => [Some(column), None, None],
+            Self::Drawn { side, other, .. } => [Some(side), Some(other), None],
             Self::Upright { side, other, orientation } => [Some(side), Some(other), Some(orientation)],
         }
         .into_iter()

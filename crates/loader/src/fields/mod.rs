@@ -13,7 +13,7 @@ pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
-pub(crate) use picture::{ClipField, CropField, Followed, JPEG, mask_size, orientation_of, segments_of};
+pub(crate) use picture::{ClipField, CropField, Followed, JPEG, ViewBoxes, mask_size, orientation_of, segments_of};
 pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
@@ -22,7 +22,7 @@ use crate::stage::{FieldRows, FieldSource, FieldSpec};
 use shardpack_array::Resampling;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES, to_usize};
-use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
+use shardpack_jpeg::{DrawKey, FloatTable, PixelLayout, Scaling, View};
 use shardpack_reader::{Shard, raw};
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) struct PictureField {
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
+    /// Boxes that choose the crop, if the view depends on boxes.
+    pub(crate) boxes: Option<ViewBoxes>,
     /// Conversion to floats, or `None` if pictures are loaded as levels.
     pub(crate) floats: Option<Box<FloatTable>>,
     /// Frames to load and their axis order, if each value is a list of pictures.
@@ -246,11 +248,23 @@ impl FieldPlan {
         self.dims_at..self.dims_at + axes
     }
 
-    /// Returns the size in bytes of this field's row for `record`, and writes the field's axis lengths to `dims`.
+    /// Returns true if the size of a row is drawn.
+    pub(crate) fn is_drawn(&self) -> bool {
+        matches!(&self.size, RowSize::Columns(axes) if axes.iter().any(|axis| matches!(axis, Axis::Drawn { .. })))
+    }
+
+    /// Returns the size in bytes of this field's row for `record`, and writes the field's axis lengths to `dims`. `key`
+    /// is the key of the sample. Without it, a random size is the largest that can be drawn.
     ///
     /// # Errors
     /// `Format` if the columns contain impossible lengths; `Limit` if the row exceeds the limits.
-    pub(crate) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
+    pub(crate) fn row(
+        &self,
+        shard: &Shard,
+        record: u64,
+        key: Option<&DrawKey>,
+        dims: &mut [u64],
+    ) -> Result<usize, FormatError> {
         let axes = match &self.size {
             RowSize::Dense { bytes } => return Ok(*bytes),
             _ if self.kind.position().is_some_and(|position| shard.stored_at(position).is_none()) => {
@@ -260,8 +274,12 @@ impl FieldPlan {
             RowSize::Columns(axes) => axes,
             RowSize::Stored => return self.stored_row(shard, record, dims),
         };
+        let key = match &self.kind {
+            FieldType::Picture(picture) => key.map(|key| picture.key(*key)),
+            _ => key.copied(),
+        };
         for (axis, out) in axes.iter().zip(&mut *dims) {
-            *out = axis.length(shard, record).ok_or_else(|| {
+            *out = axis.length(shard, record, key.as_ref()).ok_or_else(|| {
                 FormatError::malformed(format!(
                     "field `{}`: the index does not contain the size of the value",
                     self.name
@@ -276,7 +294,13 @@ impl FieldPlan {
         }
         // A row that is too large for a record of this length must fail before memory is allocated for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
-        let stored = self.stored_bytes_of(bytes);
+        let stored = self.stored_bytes_of(match self.is_drawn() {
+            true => {
+                let sides = axes.iter().map(|axis| axis.stored_length(shard, record).unwrap_or(0));
+                self.dtype.array_bytes(&sides.collect::<Vec<_>>())?
+            }
+            false => bytes,
+        });
         let most = length.saturating_mul(limits.max_expansion);
         match &self.kind {
             // An array whose elements are all equal takes only a few stored bytes.

@@ -2,7 +2,7 @@
 
 use super::PictureField;
 use super::axis::Col;
-use crate::options::Clip;
+use crate::options::{BoxFormat, Clip};
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, saturating_u64};
 use shardpack_jpeg::{Crops, DrawKey, Frames, PixelLayout, View};
@@ -42,6 +42,16 @@ pub(crate) struct Followed {
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
+    /// Boxes that choose the crop, if the view depends on boxes.
+    pub(crate) boxes: Option<ViewBoxes>,
+}
+
+/// The field with the boxes of a picture, whose view depends on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ViewBoxes {
+    pub(crate) position: usize,
+    pub(crate) format: BoxFormat,
+    pub(crate) relative: bool,
 }
 
 /// One of several crops of a picture.

@@ -91,7 +91,14 @@ impl Mixing<'_> {
         let inner = Rect::whole(width, height);
         let area = Area { x: 0.0, y: 0.0, width: width.into(), height: height.into() };
         let crop = Crop { area, window: inner, height, width, flip: false, inner, fill: [0; 3] };
-        let shape = Shape { picture: size, crop, moves: Vec::new(), visible: VisiblePart::All, is_stored: false };
+        let shape = Shape {
+            picture: size,
+            crop,
+            moves: Vec::new(),
+            visible: VisiblePart::All,
+            has_centres: false,
+            is_stored: false,
+        };
         Some(match self.how(size)? {
             Mixed::Sum { .. } => shape,
             Mixed::Rectangle { origin: [top, left], size: [rows, columns], .. } => {

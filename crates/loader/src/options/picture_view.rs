@@ -3,7 +3,7 @@
 
 use super::ImageMode;
 use super::parse::number;
-use shardpack_jpeg::{Framing, Rescaled, View};
+use shardpack_jpeg::{Framing, IouCrop, Rescaled, ShortestSide, View};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
@@ -30,9 +30,15 @@ const FLIP: f64 = 0.5;
 ///   0.1..2, cropped at random where it is larger, with a border like that of `pad` where it is smaller
 /// - `randcropN`, `randcropHxW`: a random crop after the shorter side was resized to `short=LOW..HIGH` pixels, or
 ///   `short=S`, with a border like that of `pad` around smaller pictures
+/// - `shortLOW..HIGH`, `shortS`: the whole picture in its own proportions. Its shorter side gets a random length from
+///   LOW to HIGH, in steps of `step=PIXELS`, by default 1. Its longer side is at most `max=PIXELS`, by default 65535
+/// - `ioucropN`, `ioucropHxW`: a random part, chosen by its overlap with the boxes that are aligned with the picture,
+///   resized. `scale=LOW..HIGH` is the range of its width and height as fractions of the picture's, by default 0.3..1,
+///   and `ratio=LOW..HIGH` is width divided by height, by default 0.5..2. With `zoom=LOW..HIGH`, half of the pictures
+///   are first placed on a canvas of LOW to HIGH times their height and width, whose colour is `fill`
 ///
-/// `flip=P` mirrors with probability P, by default 0.5 for `rrc`, `jitter` and `randcrop` and 0 for all others. All
-/// views that resize accept `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
+/// `flip=P` mirrors with probability P, by default 0 for `full`, `center`, `resize` and `pad` and 0.5 for all others.
+/// All views that resize accept `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
 /// use shardpack_loader::{ImageMode, View};
@@ -96,11 +102,38 @@ impl FromStr for ImageMode {
             let short = take(&mut options, "short").and_then(sides);
             View::random_crop(size?, short.ok_or_else(|| fail("short=LOW..HIGH in pixels, such as short=260..1040"))?)
                 .framing
+        } else if let Some(size) = named("ioucrop") {
+            flip = FLIP;
+            let mut crop = IouCrop::default();
+            for (name, to) in [("scale", &mut crop.scale), ("ratio", &mut crop.ratio)] {
+                if let Some(given) = take(&mut options, name) {
+                    *to = range(given).ok_or_else(|| fail("scale and ratio as LOW..HIGH, such as scale=0.5..1"))?;
+                }
+            }
+            if let Some(given) = take(&mut options, "zoom") {
+                crop.zoom_out = Some(range(given).ok_or_else(|| fail("zoom=LOW..HIGH, such as zoom=1..4"))?);
+            }
+            let mut framing = View::iou_crop(size?).framing;
+            if let Framing::IouCrop { crop: to, .. } = &mut framing {
+                *to = crop;
+            }
+            framing
+        } else if let Some(lengths) = name.strip_prefix("short") {
+            flip = FLIP;
+            let range = sides(lengths).ok_or_else(|| fail("shortLOW..HIGH in pixels, such as short480..800"))?;
+            let mut pixels = |name: &str, default| match take(&mut options, name) {
+                Some(given) => side(given).ok_or_else(|| fail("step and max in pixels, such as step=32,max=1333")),
+                None => Ok(default),
+            };
+            let (step, longest) = (pixels("step", 1)?, pixels("max", SIDE_MAX)?);
+            Framing::Shortest(ShortestSide { range, step, longest })
         } else {
             return Err(fail(NAMES));
         };
         let mut view = View { framing, ..View::whole() };
-        if let Framing::Pad { fill, .. } | Framing::Rescaled { fill, .. } = &mut view.framing
+        if let Framing::Pad { fill, .. }
+        | Framing::Rescaled { fill, .. }
+        | Framing::IouCrop { crop: IouCrop { zoom_out: Some(_), .. }, fill, .. } = &mut view.framing
             && let Some(given) = take(&mut options, "fill")
         {
             *fill = color(given)
@@ -119,8 +152,9 @@ impl FromStr for ImageMode {
             return Err(Error::usage(format!(
                 "invalid picture view `{text}`: the option `{unknown}` is repeated or does not apply to this view; the \
                  options are flip=PROBABILITY (all views), interpolation=NAME (all but full), scale=LOW..HIGH (rrc, \
-                 jitter), ratio=LOW..HIGH (rrc), short=PIXELS (center), short=LOW..HIGH (randcrop), \
-                 fill=RED:GREEN:BLUE (pad, jitter, randcrop)"
+                 jitter, ioucrop), ratio=LOW..HIGH (rrc, ioucrop), short=PIXELS (center), short=LOW..HIGH (randcrop), \
+                 step=PIXELS and max=PIXELS (short), zoom=LOW..HIGH (ioucrop), fill=RED:GREEN:BLUE (pad, jitter, \
+                 randcrop, ioucrop with zoom)"
             )));
         }
         let view = view.with_flip(flip);
@@ -129,8 +163,8 @@ impl FromStr for ImageMode {
     }
 }
 
-const NAMES: &str = "full, raw, rrcN, centerN, resizeN, padN, jitterN or randcropN with N or HxW, each from 1 to 65535, \
-                     such as rrc224 or center224x160";
+const NAMES: &str = "full, raw, shortN, or rrcN, centerN, resizeN, padN, jitterN, randcropN or ioucropN with N or HxW, \
+                     each from 1 to 65535, such as rrc224 or center224x160";
 
 fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
     let value = |option: &&'a str| option.strip_prefix(name)?.strip_prefix('=');
@@ -196,6 +230,9 @@ mod tests {
         assert_eq!(view("pad480x640"), View::pad((480, 640)));
         assert_eq!(view("jitter640"), View::scale_jitter(640).with_flip(0.5));
         assert_eq!(view("randcrop480x400,short=260"), View::random_crop((480, 400), (260, 260)).with_flip(0.5));
+        assert_eq!(view("ioucrop300"), View::iou_crop(300).with_flip(0.5));
+        let short = ShortestSide { range: (800, 800), step: 1, longest: 65_535 };
+        assert_eq!(view("short800"), View::shortest(short).with_flip(0.5));
     }
 
     #[test]
@@ -231,6 +268,12 @@ mod tests {
             View { framing: rescaled(size, [114; 3]), ..View::whole() }.with_interpolation(Interpolation::Bicubic)
         );
         assert_eq!(view("resize8,flip=1e-3"), View::resize(8).with_flip(0.001));
+        let short = ShortestSide { range: (480, 800), step: 32, longest: 1333 };
+        assert_eq!(view("short480..800,max=1333,step=32,flip=0"), View::shortest(short));
+        let crop = IouCrop { scale: (0.5, 1.0), ratio: (1.0, 1.0), zoom_out: Some((1.0, 4.0)) };
+        let framing = Framing::IouCrop { height: 8, width: 9, crop, fill: [1, 2, 3] };
+        let given = view("ioucrop8x9,zoom=1..4,scale=0.5..1,ratio=1..1,fill=1:2:3,flip=0,interpolation=nearest");
+        assert_eq!(given, View { framing, ..View::whole() }.with_interpolation(Interpolation::Nearest));
     }
 
     #[test]
@@ -264,6 +307,16 @@ mod tests {
             ("jitter8,scale=2", "scale=LOW..HIGH"),
             ("randcrop8", "short=LOW..HIGH"),
             ("randcrop8,short=0..9", "short=LOW..HIGH"),
+            ("short", "shortLOW..HIGH"),
+            ("short0", "shortLOW..HIGH"),
+            ("short8x8", "shortLOW..HIGH"),
+            ("short8,step=0", "step=32,max=1333"),
+            ("short8,max=x", "step=32,max=1333"),
+            ("short8,scale=0.5..1", "is repeated or does not apply"),
+            ("ioucrop", "such as rrc224"),
+            ("ioucrop8,scale=1", "scale=0.5..1"),
+            ("ioucrop8,zoom=4", "zoom=1..4"),
+            ("ioucrop8,fill=0", "is repeated or does not apply"),
             ("pad8,fill=256", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=1:2", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=", "fill=RED:GREEN:BLUE"),
@@ -282,6 +335,9 @@ mod tests {
             ("center8,short=4", "centre crop"),
             ("jitter8,scale=0..1", "scale of a jittered view"),
             ("randcrop8,short=9..8", "shorter side of a random crop"),
+            ("short9..8", "lengths of a shorter side"),
+            ("ioucrop8,scale=0.5..2", "scale of a crop by boxes"),
+            ("ioucrop8,zoom=0.5..2", "canvas of a crop by boxes"),
         ] {
             let error = bad.parse::<ImageMode>().unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -18,7 +18,7 @@ use crate::order::{OrderState, Share, Sources, Step, Steps};
 use crate::plan::{
     Announcement, BatchPlan, PADDING, PlannedRead, PlannedRow, PlannedRun, ReadSource, aligned, alignment,
 };
-use crate::sample::RunKey;
+use crate::sample::{RunKey, SampleAt, draw_key};
 use crate::stage::Stage;
 use crate::supply::Supply;
 use epochs::EpochStart;
@@ -284,13 +284,18 @@ impl Planner {
             let span = row.offset..row.offset.saturating_add(row.length);
             plan.announced.push(Announcement { shard: Arc::clone(&shard), span });
         }
+        let patch = u32::try_from(step.patch).unwrap_or_else(|_| bug("a sample has more than 2³² patches"));
+        let repetition = draw_of(step);
+        let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
+        let at = SampleAt { sample, record, epoch: plan.epoch, repetition, patch, origin: None };
+        let draw_key = draw_key(self.epochs.sampling.seed(), at);
         let before = (self.sizes.len(), plan.dims.len());
         plan.dims.resize(before.1 + self.fields.dims, 0);
         for field in &self.fields.plans {
             let start = before.1 + field.dims_at;
             let axes = if field.is_ragged() { field.shape.len() } else { 0 };
             let dims = plan.dims.get_mut(start..start + axes).unwrap_or_default();
-            match field.row(&shard, record, dims) {
+            match field.row(&shard, record, Some(&draw_key), dims) {
                 Ok(bytes) => self.sizes.push(bytes),
                 Err(error) => {
                     self.sizes.truncate(before.0);
@@ -331,9 +336,6 @@ impl Planner {
             next = planned.first_row.replace(row);
             planned.rows += 1;
         }
-        let patch = u32::try_from(step.patch).unwrap_or_else(|_| bug("a sample has more than 2³² patches"));
-        let repetition = draw_of(step);
-        let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
         plan.rows.push(PlannedRow { record, repetition, patch, read: Some(read), next });
         plan.indices.push(sample);
         plan.mask.push(true);

@@ -11,7 +11,8 @@ use crate::patches::PatchPlan;
 use crate::plan::{aligned, alignment};
 use crate::stage::{FieldRows, SlotRoom};
 use crate::supply::size_class;
-use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting, to_usize};
+use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting, saturating_u32, to_usize};
+use shardpack_jpeg::{Framing, View};
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -115,7 +116,7 @@ pub(crate) fn predict(
             _ => {
                 let mut dims = vec![0; field.shape.len()];
                 // Ignore invalid row sizes. The batches of these rows report them.
-                let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
+                let row = |shard: &Shard, record| Some(field.row(shard, record, None, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
                     // In stored order, all rows of a batch are neighbours and may be large.
@@ -139,7 +140,7 @@ pub(crate) fn predict(
             scratch.saturating_add(options.output.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
         parts = parts.max(parts_of(field, fields, &reads));
-        if matches!(field.kind, FieldType::Picture(_)) && !field.is_ragged() {
+        if matches!(field.kind, FieldType::Picture(_)) && (!field.is_ragged() || field.is_drawn()) {
             let bytes = resized_bytes(dataset, rows, field, threads)?;
             match &field.kind {
                 FieldType::Picture(PictureField { crop: Some(_), .. }) => cropped = cropped.max(bytes),
@@ -254,10 +255,10 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         }
         // The decoder needs rows of blocks and samples, and segments without markers. A frame of a clip with
         // channels first is decoded before its planes are copied to the row.
-        FieldType::Picture(_) if field.is_ragged() => {
+        FieldType::Picture(_) if field.is_ragged() && !field.is_drawn() => {
             (1 << 20) + if options.output.clip_layout == ClipLayout::ChannelsFirst { largest_row } else { 0 }
         }
-        // A dense picture needs the same memory as a ragged picture, plus the row before it is rotated or padded. The
+        // A resized picture needs the same memory as a whole picture, plus the row before it is rotated or padded. The
         // pixels of the whole picture are counted in `resized_bytes`.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
@@ -267,8 +268,15 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
 /// Returns the memory for the pixels of whole pictures. Each thread keeps enough memory for the largest picture that it
 /// has decoded. In the worst case, each of N threads has decoded one of the N largest pictures.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
-    let side = field.shape.iter().copied().max().unwrap_or(0);
+    let largest_side = |height: u64, width: u64| match &field.kind {
+        FieldType::Picture(PictureField { view: View { framing: Framing::Shortest(short), .. }, .. }) => {
+            let [width, height] = short.resized([width, height].map(saturating_u32), None);
+            width.max(height).into()
+        }
+        _ => field.shape.iter().copied().max().unwrap_or(0),
+    };
     let of = |height: u64, width: u64| {
+        let side = largest_side(height, width);
         // The RGB pixels, and a copy resized along one axis.
         let pixels = height.saturating_mul(width).saturating_add(height.max(width).saturating_mul(side));
         pixels.saturating_mul(3)

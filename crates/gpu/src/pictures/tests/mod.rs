@@ -16,8 +16,8 @@ use proptest::test_runner::TestRunner;
 use shardpack_format::{ElementType, Limits};
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_jpeg::{
-    DecodePaths, DrawKey, Framing, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, Rescaled,
-    Scaling, View,
+    Area, DecodePaths, DrawKey, Framing, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering,
+    Rescaled, Scaling, ShortestSide, View,
 };
 use staging::Staging;
 
@@ -127,7 +127,7 @@ fn source() -> impl Strategy<Value = Source> {
 
 pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
     let size = |random: &mut Random| 1 + random.below(70);
-    let view = match random.below(9) {
+    let view = match random.below(11) {
         0 => View::whole(),
         1 => {
             let (x, y) = (random.below(width), random.below(height));
@@ -156,6 +156,22 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
         6 => {
             let low = size(random);
             View::random_crop((size(random), size(random)), (low, low + random.below(40)))
+        }
+        7 => {
+            let low = size(random);
+            let (step, longest) = (1 + random.below(9), 30 + random.below(200));
+            View::shortest(ShortestSide { range: (low, low + random.below(40)), step, longest })
+        }
+        8 => {
+            // The area overlaps the picture, and may extend beyond it.
+            let mut side = |side: u32| {
+                let (start, length) = (f64::from(random.below(side)), f64::from(1 + random.below(2 * side)));
+                (start - f64::from(random.below(length as u32)), length)
+            };
+            let ((x, width), (y, height)) = (side(width), side(height));
+            let area = Area { x, y, width, height };
+            let framing = Framing::Part { area, height: size(random), width: size(random), fill: [250, 9, 30] };
+            View { framing, ..View::whole() }
         }
         _ => View::random_resized_crop((size(random), size(random))),
     };

@@ -8,7 +8,7 @@ use super::of;
 use super::played::PlayedStage;
 use super::resident::resident;
 use super::support::scratch;
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Schema};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::End;
@@ -43,10 +43,10 @@ enum Odd {
 }
 
 /// Writes pictures with four masks each: a plain one, one with two channels, one with a wider type, and one with
-/// flags.
+/// flags. Every fourth picture has no boxes, and the others have up to three.
 fn dataset(count: u64, size: fn(u64) -> [u32; 2], odd: Odd) -> tempfile::TempDir {
     let mut fields = vec![Field::stored("image", FieldKind::Image)];
-    fields.extend(["mask", "planes", "wide", "flags"].map(|name| Field::stored(name, FieldKind::Array)));
+    fields.extend(["mask", "planes", "wide", "flags", "boxes"].map(|name| Field::stored(name, FieldKind::Array)));
     fields.extend(["height", "width", "orientation"].map(|name| Field::scalar(name, Dtype::U32)));
     let schema = Schema::new(fields).unwrap();
     let dir = scratch();
@@ -75,6 +75,16 @@ fn dataset(count: u64, size: fn(u64) -> [u32; 2], odd: Odd) -> tempfile::TempDir
             let bytes = coded.descriptor.stored_bytes().ok();
             values.push((coded.codec, coded.payload, coded.descriptor.encode().unwrap(), bytes));
         }
+        let corners = (0..id % 4).flat_map(|n| {
+            let [height, width] = sides;
+            let (x, y) = ((id * 5 + n * 11) % (width - 8), (id * 3 + n * 7) % (height - 8));
+            [x, y, (x + 8 + n * 9).min(width), (y + 6 + n * 8).min(height)]
+        });
+        let corners: Vec<u8> = corners.flat_map(|corner| (corner as f32).to_le_bytes()).collect();
+        let boxes = Array::new(Dtype::F32, vec![id % 4, 4], corners).unwrap();
+        let coded = ArrayEncoder::new(settings(5)).unwrap().encode(&boxes, None).unwrap();
+        let bytes = coded.descriptor.stored_bytes().ok();
+        values.push((coded.codec, coded.payload, coded.descriptor.encode().unwrap(), bytes));
         let scalars: Vec<u8> = [height, width, orientation].into_iter().flat_map(u32::to_le_bytes).collect();
         let key = format!("sample-{id}");
         let values: Vec<_> = values.into_iter().map(Some).collect();
@@ -128,6 +138,7 @@ fn compare(dir: &tempfile::TempDir, options: &LoaderOptions, name: &str, n: usiz
             assert_same(&epoch(&mut staged), &epoch(&mut host), name);
         }
         let refused: u64 = staged.refusals().iter().map(|refusal| refusal.rows).sum();
+        assert_eq!(staged.stats().grown_slots, 0, "{name}: what is needed was predicted");
         counts = (counts.0 + of(&stage.counts.taken), counts.1 + refused);
     }
     counts
@@ -202,8 +213,31 @@ fn mixed_batches_are_the_hosts() {
 #[test]
 fn views_of_a_random_size_are_the_hosts() {
     let dir = dataset(14, varied, Odd::None);
-    for (n, view) in ["jitter41x37,scale=0.2..2.5", "randcrop40x30,short=9..60,flip=0.3"].into_iter().enumerate() {
+    let views = ["jitter41x37,scale=0.2..2.5", "randcrop40x30,short=9..60,flip=0.3", "short9..71,step=7,max=80"];
+    for (n, view) in views.into_iter().enumerate() {
         let (taken, refused) = compare(&dir, &options(view, MOVES[n]), view, n);
         assert!(taken >= 4 * 5 * 14 && refused == 0, "{taken} taken, {refused} refused");
+    }
+}
+
+#[test]
+fn crops_that_depend_on_boxes_are_the_hosts() {
+    let dir = dataset(14, varied, Odd::None);
+    let views =
+        ["ioucrop41x37", "ioucrop30,zoom=1..4,fill=9:20:250", "ioucrop24,zoom=2..2,interpolation=bicubic,flip=1"];
+    for (n, view) in views.into_iter().enumerate() {
+        let mut options = options(view, MOVES[n]);
+        options.view.align.push(("boxes".into(), "boxes".parse().unwrap()));
+        let (taken, refused) = compare(&dir, &options, view, n);
+        assert!(taken >= 4 * 5 * 14 && refused == 0, "{taken} taken, {refused} refused");
+        // Without its boxes, the picture would have another crop.
+        let mut loader = Loader::open(&Dataset::open(dir.path()).unwrap(), options).unwrap();
+        let mut cropped = 0;
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            let shown = batch.shown("image").unwrap().into_iter().flatten();
+            cropped += shown.filter(|shown| shown.crop.area.width < f64::from(shown.source[1])).count();
+        }
+        assert!(cropped >= 3, "{cropped}");
     }
 }

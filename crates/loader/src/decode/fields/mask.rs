@@ -43,7 +43,7 @@ impl FieldDecoder for MaskDecoder {
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
         let Some((value, shape)) = self.value(tools, of)? else { return Ok(false) };
         if of.field.is_ragged() {
-            set_sides(dims, shape.picture.map(u64::from), of.recipe().layout);
+            set_sides(dims, [shape.crop.height, shape.crop.width].map(u64::from), of.recipe().layout);
         }
         let asked = self.ask(of, value, &shape)?;
         self.resample(tools, of, &asked, out)?;
@@ -63,7 +63,7 @@ impl FieldDecoder for MaskDecoder {
                 let value = all.form(resident.detail).value();
                 let descriptor = ArrayDescriptor::parse(value.descriptor, of.limits())?;
                 let size = mask_size(&descriptor).unwrap_or_else(|| bug("a mask on the device has no size"));
-                Some((value, of.record.shape(size, self.field.picture.view)?))
+                Some((value, of.record.shape(size, &self.field.picture, &mut tools.objects)?))
             }
             _ => self.value(tools, of)?,
         };
@@ -84,7 +84,7 @@ impl MaskDecoder {
     /// Returns a sample's mask and the visible part of its picture, or `None` if either is missing.
     fn value<'a>(&self, tools: &mut Tools, of: &RowField<'a>) -> Result<Option<(FieldValue<'a>, Shape)>> {
         let Some(value) = of.value(self.field.position)? else { return Ok(None) };
-        let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures };
+        let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures, arrays: &mut tools.objects };
         Ok(viewed.shape(&self.field.picture)?.map(|shape| (value, shape)))
     }
 

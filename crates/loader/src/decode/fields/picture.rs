@@ -19,7 +19,7 @@ struct ClipRow<'a> {
 
 impl FieldDecoder for PictureFieldDecoder {
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
-        let Some((picture, how)) = self.stored(of)? else { return Ok(false) };
+        let Some((picture, how)) = self.stored(tools, of)? else { return Ok(false) };
         match self.0.clip {
             None => self.pixels(tools, of, &how, picture, out, dims)?,
             Some(ClipField { clip, .. }) => {
@@ -43,28 +43,33 @@ impl FieldDecoder for PictureFieldDecoder {
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<bool> {
-        let Some((picture, how)) = self.stored(of)? else { return Ok(false) };
+        let Some((picture, how)) = self.stored(tools, of)? else { return Ok(false) };
         self.levels(tools, of, &how, picture, out, dims)?;
         Ok(true)
     }
 
     fn prepare(
         &mut self,
-        _: &mut Tools,
+        tools: &mut Tools,
         of: &RowField<'_>,
         _: &[u64],
         to: &mut StageTarget<'_>,
     ) -> Result<Option<Prepared>> {
         let recipe = of.recipe();
-        let PictureField { view, clip, .. } = self.0;
+        let PictureField { view, clip, boxes, .. } = self.0;
         let clip = clip.map(|of| of.clip);
         let (picture, how) = match to.resident {
+            // The boxes, on which the view depends, are in the record.
+            Some(_) if boxes.is_some() => match self.value(tools, of)? {
+                Some((_, how)) => (StoredPicture::new(JPEG, &[]), how),
+                None => return Ok(None),
+            },
             Some(resident) => {
                 let orientation = u8::try_from(resident.detail).unwrap_or(1);
                 let (key, layout) = (self.0.key(recipe.key(of.at())), self.0.layout(recipe.layout));
                 (StoredPicture::new(JPEG, &[]), Rendering { view, key, orientation, layout })
             }
-            None => match self.value(of)? {
+            None => match self.value(tools, of)? {
                 Some(stored) => stored,
                 None => return Ok(None),
             },
@@ -88,8 +93,8 @@ impl PictureFieldDecoder {
     }
 
     /// Returns a sample's stored picture or clip, and its rendering. Returns `None` if the sample has no value.
-    fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
-        let stored = self.value(of)?;
+    fn stored<'a>(&self, tools: &mut Tools, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
+        let stored = self.value(tools, of)?;
         if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
             return Err(Error::malformed(format!(
                 "the value is a clip, but the index has no column `{}.frames` with its number of frames",
@@ -99,11 +104,18 @@ impl PictureFieldDecoder {
         Ok(stored)
     }
 
-    fn value<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
-        let PictureField { position, view, orientation, clip, .. } = self.0;
+    fn value<'a>(&self, tools: &mut Tools, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
+        let PictureField { position, view, orientation, clip, boxes, .. } = self.0;
         let Some(value) = of.value(position)? else { return Ok(None) };
         let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-        let how = Rendering { key: self.0.key(how.key), layout: self.0.layout(how.layout), ..how };
+        let view = match boxes {
+            Some(_) => {
+                let (height, width) = tools.pictures.size_of(media_type, value.bytes, how.orientation)?;
+                of.record.view_of([height, width], view, boxes, &mut tools.objects)?
+            }
+            None => view,
+        };
+        let how = Rendering { view, key: self.0.key(how.key), layout: self.0.layout(how.layout), ..how };
         // A segment index describes a single picture.
         let segments = if clip.is_some() { None } else { of.record.segments(position) };
         Ok(Some((StoredPicture { media_type, bytes: value.bytes, segments }, how)))

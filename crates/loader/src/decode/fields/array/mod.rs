@@ -109,7 +109,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         scene: &mut Scene,
     ) -> Result<SceneField> {
         if !self.field.is_patch() {
-            let bytes = of.field.row(of.record.shard, of.at().record, &mut [])?;
+            let bytes = of.field.row(of.record.shard, of.at().record, None, &mut [])?;
             let mut shared = vec![0; bytes];
             let there = self.decode(tools, of, &mut shared, &mut [])?;
             return Ok(if there { SceneField::Shared(shared) } else { SceneField::Missing });
