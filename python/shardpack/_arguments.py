@@ -244,7 +244,7 @@ def _normalised(
         return (_numbers("mean", mean, 0.0), _numbers("std", std, 1.0)), []
     means, stds = ({} if one is None else one for one in (mean, std))
     if not isinstance(means, Mapping) or not isinstance(stds, Mapping):
-        raise TypeError("mean and std must either both be mappings from field to numbers, or both be numbers")
+        raise TypeError("pass mean and std in the same form: both as numbers, or both as dicts {field: numbers}")
     pictures: tuple[Numbers, Numbers] | None = None
     arrays: list[tuple[str, Numbers, Numbers]] = []
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -298,7 +298,7 @@ def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
     for given in crops:
         one = crop(given) if isinstance(given, str) else given
         if not isinstance(one, Crop):
-            raise TypeError(f"crops: expected views such as 'rrc224', or results of shardpack.view.crop, found {given!r}")
+            raise TypeError(f"crops: expected a view such as 'rrc224' or shardpack.view.crop('rrc224', times=2), found {given!r}")
         names = [one.name] if one.name is None or one.times == 1 else [f"{one.name}_{n}" for n in range(one.times)]
         several += [Crop(one.view, one.augment, 1, name) for name in names * (one.times // len(names))]
     if not several:
@@ -311,7 +311,7 @@ def _augment(augment: str | Sequence[str] | None) -> str | None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected names such as 'hflip', or results of functions in shardpack.augment, found {augment!r}")
+        raise TypeError(f"augment: expected augmentations such as 'hflip' or shardpack.augment.color_jitter(...), found {augment!r}")
     return ",".join(words) if words else None
 
 

@@ -63,7 +63,7 @@ class Ragged:
     def __getitem__(self, row: int) -> Any:
         """Row ``row`` in its own shape. Negative numbers count from the end."""
         if not -len(self) <= row < len(self):
-            raise IndexError(f"row {row} is out of range: expected {-len(self)} to {len(self) - 1}")
+            raise IndexError(f"row {row} is out of range for a Ragged of length {len(self)}")
         shape = tuple(int(axis) for axis in self.shapes[row])
         start = int(self.offsets[row])
         return self.values[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
@@ -95,8 +95,8 @@ _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
 _UNKNOWN = (
-    "{} is not available, because another library rebuilt this batch from its fields\n"
-    "hint: iterate over the Loader directly, instead of passing it to accelerator.prepare() or a similar function"
+    "batch.{} is not available: another library, such as Accelerate, copied this batch and kept only its fields\n"
+    "hint: iterate over the Loader directly instead of passing it to accelerator.prepare() or a similar function"
 )
 
 
@@ -336,7 +336,7 @@ class Batch(MutableMapping[str, Any]):
             if len(pictures) != 1:
                 if not pictures:
                     raise ValueError("views() needs a picture field, but this batch has none")
-                raise ValueError(f"views() needs the name of one of the picture fields of this batch: {', '.join(pictures)}")
+                raise ValueError(f"this batch has several picture fields, so views() needs the name of one: {', '.join(pictures)}")
             field = pictures[0]
         if field not in self._names:
             raise self._unknown(field)

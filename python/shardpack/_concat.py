@@ -23,7 +23,7 @@ class Concat(Dataset):
                 )
             if dataset._members is not None:
                 raise _shardpack.UsageError(
-                    f"concat: dataset {number} is a subset, {dataset!r}, but must be a whole dataset\n"
+                    f"concat: dataset {number} must be a whole dataset, but is a subset: {dataset!r}\n"
                     "hint: concatenate the whole datasets, then take a subset of the result"
                 )
         self._parts: list[Dataset] = []

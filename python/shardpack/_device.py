@@ -65,7 +65,7 @@ def check_process(pid: int) -> None:
     """Raise an error in a forked process, because the CUDA driver does not work there."""
     if os.getpid() != pid:
         raise RuntimeError(
-            "a loader that decodes on a device cannot be used after fork\n"
+            "a loader that decodes on a device cannot be used after a fork\n"
             "hint: create the loader in the child process, or use the `spawn` start method for workers"
         )
 

@@ -199,13 +199,12 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
     """
     if field != "image" or kind not in (None, "image"):
         return array
-    keep = '; or pass schema={"image": "array"} to store the array unchanged'
+    keep = '; to store the array unchanged, pass schema={"image": "array"}'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
-        hint = "pass the picture file as a pathlib.Path, or its pixels as uint8"
+        hint = "pass the picture file as a pathlib.Path or its pixels as uint8"
     elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
-        axes = "array.transpose(1, 2, 0), or .permute(1, 2, 0) for a torch tensor"
-        hint = f"put the channels last: {axes}"
+        hint = "put the channels last with array.transpose(1, 2, 0) (in PyTorch: tensor.permute(1, 2, 0))"
     else:
         return array
     expected = "pixels of a picture, uint8 [height, width], [height, width, 1] or [height, width, 3]"
@@ -258,7 +257,7 @@ def _picture(field: str, picture: Any) -> Given:
         mode = _CONVERTED[mode]
         picture = picture.convert(mode)
     if mode not in _READY:
-        hint = 'pass picture.convert("RGB") to drop the other bands, or np.asarray(picture) in a field of kind "array" to keep them'
+        hint = 'pass picture.convert("RGB") to store it as 8-bit RGB, or np.asarray(picture) in a field of kind "array" to keep its values'
         found = f"{mode} with transparency" if mode in _CONVERTED else mode
         modes = ", ".join([*_READY, *_CONVERTED])
         raise TypeError(f"field {field!r}: a PIL image of mode {found} cannot be stored (supported modes: {modes})\nhint: {hint}")

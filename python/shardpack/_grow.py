@@ -84,8 +84,8 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     >>> sp.add("train", "week-2", on_known_key="skip")["samples"]   # doctest: +SKIP
     120
     """
-    refuse("add", hint=COPY_AND_SEND, dataset=dataset)
-    refuse("add", src=src)
+    refuse("add()", hint=COPY_AND_SEND, dataset=dataset)
+    refuse("add()", src=src)
     given = keywords("add", options, AddOptions)
     report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress)
     for note in notes:
@@ -138,7 +138,7 @@ def remove(
     """
     if isinstance(keys, str):
         raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: pass [{keys!r}]")
-    refuse("remove", hint=COPY_AND_SEND, dataset=dataset)
+    refuse("remove()", hint=COPY_AND_SEND, dataset=dataset)
     found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress)
     for note in notes:
         _warn.warn(note)
@@ -187,7 +187,7 @@ def compact(
     FormatError, OSError
         The newest generation is damaged; a file cannot be written or deleted.
     """
-    refuse("compact", hint=COPY_AND_DELETE, dataset=dataset)
+    refuse("compact()", hint=COPY_AND_DELETE, dataset=dataset)
     path, indexed = os.fspath(dataset), None
     if segment_index:
         indexed, notes = _shardpack.add_indexes(path, threads, progress)

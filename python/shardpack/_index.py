@@ -33,7 +33,7 @@ def one(index: SupportsIndex, length: int) -> int:
         raise _of_a_key("sample index: expected a number", index)
     number = index.__index__()
     if not -length <= number < length:
-        raise IndexError(f"sample index {number} is out of range: expected {-length} to {length - 1}")
+        raise IndexError(f"sample index {number} is out of range for a dataset of length {length}")
     return number % length
 
 
@@ -59,5 +59,5 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
         raise TypeError(f"sample indices: expected integers or a boolean mask, found {numbers.dtype}{hint}")
     outside = (numbers >= length) | ((numbers < 0) & (numbers.astype(np.int64) < -length))
     if outside.any():
-        raise IndexError(f"sample index {numbers[outside][0]} is out of range: expected {-length} to {length - 1}")
+        raise IndexError(f"sample index {numbers[outside][0]} is out of range for a dataset of length {length}")
     return np.where(numbers < 0, numbers.astype(np.int64) + length, numbers.astype(np.int64)).astype(np.uint64)

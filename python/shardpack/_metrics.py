@@ -56,7 +56,7 @@ GAUGES = {
     "queue_fill": "Average number of batches that were ready when the program asked for one.",
 }
 
-REFUSED = "Values that the host decoded because the device refused them, by reason."
+REFUSED = "Values that the host decoded because the device could not, by reason."
 
 
 def text(stats: Mapping[str, Any], labels: Mapping[str, object]) -> str:

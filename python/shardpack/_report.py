@@ -143,7 +143,7 @@ def report(
     >>> found["verdict"]["sentence"]                              # doctest: +SKIP
     'Pack with q85. 110 GB become 59 GB. …'
     """
-    refuse("report", src=src)
+    refuse("report()", src=src)
     given = keywords("report", options, ReportOptions)
     page = None if output is None else os.fspath(output)
     text, html, notes = _shardpack.report(os.fspath(src), page, given, progress)

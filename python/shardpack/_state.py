@@ -39,7 +39,6 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     if saved != generation:
         raise _shardpack.UsageError(
             f"the state is from generation {saved}, but the dataset is at generation {generation}\n"
-            f"hint: open Dataset(path, generation={saved}) to finish this epoch, because the order of an epoch depends on the "
-            f"generation; for the next epoch, open the newest generation and create a new loader"
+            f"hint: to finish the saved epoch, open Dataset(path, generation={saved}); for the next epoch, create a new loader"
         )
     return state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit

@@ -101,7 +101,7 @@ class Stitcher:
         if options.patches != 0:
             raise _shardpack.UsageError('stitch: the loader must have patches="grid"')
         if options.augment is not None:
-            raise _shardpack.UsageError(f"stitch: the loader must not augment, but has augment={options.augment!r}")
+            raise _shardpack.UsageError(f"stitch: the loader must be created without augment, but has augment={options.augment!r}")
         if options.mix is not None or options.balanced or options.weights is not None or options.class_weights is not None:
             raise _shardpack.UsageError("stitch: the loader must return each scene exactly once, so weights and mix cannot be used")
         if loader.world_size > 1:

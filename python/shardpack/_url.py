@@ -16,10 +16,10 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-_MANUAL = "as described in docs/stores.md, \"Changing a dataset in a store\""
-COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and upload the new files, `manifest.json` last, {_MANUAL}"
+_MANUAL = "see https://github.com/shardpack/shardpack/blob/main/docs/stores.md#changing-a-dataset-in-a-store"
+COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and then upload the new files, with `manifest.json` last ({_MANUAL})"
 """Hint for adding or removing samples of a dataset in a store."""
-COPY_AND_DELETE = f"copy the dataset to this machine, compact the copy, and then delete all files from the store that are no longer in the copy, starting with the manifests {_MANUAL}"
+COPY_AND_DELETE = f"copy the dataset to this machine and compact the copy; then delete all files from the store that are no longer in the copy, starting with the manifests ({_MANUAL})"
 """Hint for compacting a dataset in a store."""
 
 

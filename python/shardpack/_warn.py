@@ -55,7 +55,8 @@ def of_more_bands(pictures: int) -> None:
     """Warn that loading drops an extra band of stored pictures, such as an alpha channel."""
     if pictures > 0:
         have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
-        warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loaders drop it")
+        stored = f"the {files} stored unchanged, but loaders drop these bands"
+        warn(f"{have} extra bands, such as an alpha channel: {stored}")
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:

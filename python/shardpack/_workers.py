@@ -56,7 +56,7 @@ class Workers:
         with self._lock:
             process = self._processes.pop(number, None)
         if process is None or process.pid is None:
-            return "could not be started"
+            return "ended"
         process.join(_PATIENCE_S)
         if process.exitcode is None:
             process.kill()
@@ -90,8 +90,9 @@ def _pickled(function: Transform) -> bytes:
     if file is not None and not os.path.exists(file):
         # A spawned process runs the program's file, so the file must exist.
         raise RuntimeError(
-            f"transform_workers: worker processes import the program from its file, but there is no file {file}\n"
-            "hint: save the program to a file and run the file, or leave transform_workers out"
+            "transform_workers needs a program that is run from a file: worker processes import it, but "
+            f"{file} does not exist\n"
+            "hint: save the program to a file and run that file, or leave out transform_workers"
         )
     try:
         pickled = pickle.dumps(function)

@@ -141,7 +141,7 @@ class Writer:
         if not shuffle and not append:
             stored["no_shuffle"] = True
         if append:
-            refuse("append", hint=COPY_AND_SEND, path=path)
+            refuse("append=True", hint=COPY_AND_SEND, path=path)
             if storage_options:
                 raise TypeError("Writer(): storage_options can be used only with a URL")
         elif on_known_key != "stop":
@@ -167,7 +167,7 @@ class Writer:
             self._inner.abort()
             raise _shardpack.UsageError(
                 "cannot append with shuffle=False: the existing dataset is shuffled\n"
-                "hint: leave this option out: new samples are shuffled too"
+                "hint: leave out shuffle=False to add the new samples in shuffled order"
             )
         self._classes = self._inner.classes()
         if append:

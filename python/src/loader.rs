@@ -270,7 +270,7 @@ impl PyLoader {
         match std::process::id() == self.pid {
             true => Ok(()),
             false => Err(PyRuntimeError::new_err(
-                "this loader was started in the parent process and cannot be used after fork\n\
+                "this loader was started in the parent process and cannot be used after a fork\n\
                  hint: create the loader in the child process, or use the `spawn` start method for workers",
             )),
         }

@@ -124,14 +124,14 @@ impl Workers {
             Err(_) => {
                 // If the process is still running, closing the socket ends it.
                 drop(process);
-                Err(format!("a worker process {} while it transformed a sample", self.ended(number)).into())
+                Err(format!("a worker process {} while transforming a sample", self.ended(number)).into())
             }
         }
     }
 
     fn ended(&self, number: usize) -> String {
         let said = Python::try_attach(|py| self.processes.call_method1(py, "ended", (number,))?.extract::<String>(py));
-        said.and_then(Result::ok).unwrap_or_else(|| "has ended".to_owned())
+        said.and_then(Result::ok).unwrap_or_else(|| "ended".to_owned())
     }
 }
 

@@ -252,7 +252,7 @@ impl PyWriter {
     fn collector(&self) -> PyResult<Arc<Collector>> {
         if self.pid != std::process::id() {
             return Err(PyRuntimeError::new_err(
-                "this writer was created in the parent process and cannot be used after fork\n\
+                "this writer was created in the parent process and cannot be used after a fork\n\
                  hint: let workers return their samples to the parent, or use threads",
             ));
         }

@@ -185,7 +185,7 @@ def test_what_does_not_follow_is_said(scenes: sp.Dataset) -> None:
         warnings.simplefilter("ignore")
         sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes", "masks"], align={"boxes": sp.align.boxes("xywh")})
     for align, said in [
-        ({"masks": sp.align.mask()}, r"the mask in field `masks` has the shape \[\d, \d+, \d+\], but the upright picture is \d+ × \d+"),
+        ({"masks": sp.align.mask()}, r"the mask in field `masks` has the shape \[\d, \d+, \d+\], but the picture \(after Exif rotation\) is \d+ × \d+"),
         ({"mask": sp.align.instance_masks()}, "align it as `mask` if it is a single mask of the whole picture"),
         ({"segmentation": sp.align.boxes()}, "aligned field `segmentation`: only array fields can be aligned, but this one is of kind `json`"),
         ({"quads": sp.align.polygons(relative=True)}, r"field `quads` \(relative polygons\): relative polygons must be fractions"),

@@ -247,7 +247,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"mean": {"cube": [1, 2]}}, r"field `cube`: expected one mean and std, or one per band \(8\), found 2"),
         ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: found 2 means and 3 standard deviations: pass as many means as standard deviations, or a single number for one of them"),
         ({"mean": {"mask": 1}}, "`mask` is uint8, but must be float16, bfloat16 or float32 to be normalised with mean and std"),
-        ({"mean": {"cub": 1}}, "mean and std cannot be applied: field `cub` is not loaded as a decoded array"),
+        ({"mean": {"cub": 1}}, "mean and std cannot be applied to field `cub`: it is not loaded as a decoded array"),
         ({"std": {"cube": 0}}, "field `cube`: the std must be a finite number above 0, but is 0"),
         ({"std": {"cube": -1}}, "field `cube`: the std must be a finite number above 0, but is -1"),
         ({"std": {"cube": [1, 1, 0, 1, 1, 1, 1, 1]}}, "field `cube`: band 2: the std must be a finite number above 0, but is 0"),
@@ -269,7 +269,7 @@ def test_arguments_that_do_not_fit(cubes: Path, options: dict[str, Any], match: 
     "options", [{"augment": [1]}, {"mean": {"cube": "white"}}, {"mean": {"cube": 1}, "std": 2.0}, {"mean": {"cube": [[1]]}}]
 )
 def test_arguments_of_other_types(cubes: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="augment: expected names|mean of cube: expected a number|mean and std must either both be mappings"):
+    with pytest.raises(TypeError, match="augment: expected augmentations|mean of cube: expected a number|pass mean and std in the same form"):
         sp.Loader(sp.Dataset(cubes), **options)
 
 

@@ -174,7 +174,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
         writer.write({"clip": [jpeg(1)]})
         for value, said in [
             ([jpeg(1), png.getvalue()], "frame 1 must be a JPEG, not image/png"),
-            ([b"text"], r"frame 0 must be a JPEG, but is not a picture \(4 bytes\)"),
+            ([b"text"], "frame 0 must be a JPEG, but is not a picture"),
             ([], "found an empty list"),
         ]:
             with pytest.raises(sp.UsageError, match=said):

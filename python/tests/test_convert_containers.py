@@ -147,7 +147,7 @@ def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkey
         v3(tmp_path / "s.zarr", b"", codecs=[{"name": "sharding_indexed", "configuration": settings}]),
     ]
     for source in sources:
-        with pytest.raises(ValueError, match="x: codec '.*' is not supported; supported: "):
+        with pytest.raises(ValueError, match="x: unsupported codec '.*': expected one of "):
             sp.convert("zarr", source, tmp_path / "out")
 
 
@@ -295,7 +295,7 @@ MANY = 1 << 40
 
 
 def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
-    message = "times the size of the source\nhint: raise max_expansion if nearly all values are fill values"
+    message = r"times the \d+ bytes of the source\nhint: raise max_expansion if nearly all values are fill values"
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
@@ -402,7 +402,7 @@ def test_filters_of_hdf5(tmp_path: Path) -> None:
                 continue
     out = bounded("hdf5", tmp_path / "b.h5")
     assert "x0: filter 'shuffle' after compression is not supported" in out and "filter 'gzip' after compression" in out, out
-    assert "is not supported; supported: fletcher32, gzip, lzf, nbit, scaleoffset, shuffle" in out, out
+    assert ": expected one of fletcher32, gzip, lzf, nbit, scaleoffset, shuffle" in out, out
 
 
 def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ def test_a_fill_value_of_zarr_that_every_row_repeats(tmp_path: Path, rows: int) 
     if rows == 1:
         assert out.count("sample None") == 1000
     else:
-        assert "row 999: the long fill value makes each missing chunk 1048576000 bytes long, but the limit is 268435456" in out
+        assert "row 999: a chunk filled with the array's fill value would take 1048576000 bytes, but the limit is 268435456" in out
 
 
 @posix

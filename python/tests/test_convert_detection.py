@@ -251,11 +251,11 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         ({"images": [{"id": 1}]}, "a picture has no valid `id` or `file_name`"),
         ({"annotations": [{"bbox": [0, 0, 1, 1]}]}, "an annotation has no valid `image_id`"),
         ({"annotations": [{"image_id": 5, "bbox": [0, 0, 1, 1]}]}, "`image_id` 5"),
-        ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "two categories have the same id or name"),
+        ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "must be unique .categories: 2, different ids: 1, different names: 2."),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "a `bbox` must have 4 numbers"),
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "unknown `category_id`: 4"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"a `bbox` has a negative width or height: \[9, 9, -3, 4\]"),
-        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "cannot find the picture .*; searched .* and `val2017`, `images` and `images/val2017` in both"),
+        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "cannot find the picture .* next to this file, .* or in `val2017`, `images` or `images/val2017` under"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "a number in a `bbox` is too large for float32"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "a number in a `bbox` is too large for float32"),
         ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"unknown `category_id`: \[1\]"),
@@ -278,7 +278,7 @@ def test_what_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     images = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "../../secret.jpg"}]
     path = write_coco(tmp_path / "coco", images=images, annotations=[])
     report = sp.convert("coco", path, tmp_path / "out", on_bad_input="skip")
-    assert report["samples_skipped"] == 1 and "points outside" in report["skipped"][0]["reason"]
+    assert report["samples_skipped"] == 1 and "is outside `" in report["skipped"][0]["reason"]
 
 
 def test_a_name_that_no_file_has_is_that_of_a_bad_sample(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
         # `path` is a folder on another machine and does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
-            with pytest.raises(sp.SourceError, match="data.yaml` has the pictures of several splits: train, val\nhint: pass split='train'"):
+            with pytest.raises(sp.SourceError, match="data.yaml` lists several splits: train, val\nhint: pass split='train'"):
                 sp.convert("yolo", source, tmp_path / "never")
             sp.convert("yolo", source, tmp_path / "val", split="val", force=True)
             assert sp.Dataset(tmp_path / "val").classes == NAMES and set(content(tmp_path / "val")) == {"d.jpg"}
@@ -431,7 +431,7 @@ def test_links_out_of_a_dataset_are_refused(tmp_path: Path) -> None:
         path.unlink()
         path.symlink_to(secret)
         secret.write_bytes(whole)
-        with pytest.raises(sp.SourceError, match="c.jpg` points outside `.*, to `.*secret.jpg`\nhint: pass follow_links=True"):
+        with pytest.raises(sp.SourceError, match="c.jpg` is outside `.*: it leads to `.*secret.jpg`\nhint: pass follow_links=True"):
             sp.convert(format, source, tmp_path / "out", **options)
         sp.convert(format, source, tmp_path / format / "out", follow_links=True, **options)
         path.unlink()
@@ -471,7 +471,7 @@ def test_a_data_yaml_leads_to_no_other_folder_and_names_no_million_names(tmp_pat
     pytest.importorskip("yaml")
     root, other = write_yolo(tmp_path / "yolo"), write_yolo(tmp_path / "other")
     (root / "data.yaml").write_text(f"path: {other}\ntrain: {other}/images/train\nnames: {json.dumps(list(NAMES))}\n")
-    with pytest.raises(sp.SourceError, match="data.yaml`: .*points outside `"):
+    with pytest.raises(sp.SourceError, match="data.yaml`: .*is outside `"):
         sp.convert("yolo", root, tmp_path / "out")
     sp.convert("yolo", root / "data.yaml", tmp_path / "out", root=other)
     nested = "a: &l0 [x]\n" + "".join("a%d: &l%d [%s]\n" % (n, n, ", ".join(["*l%d" % (n - 1)] * 9)) for n in range(1, 10))

@@ -145,7 +145,7 @@ def test_lengths_that_differ_are_said(tmp_path: Path) -> None:
     refuse(path, r"the first axes of the arrays differ in length", samples="rows")
     refuse(path, r"`drop` names an unknown column 'means'; .*\nhint: did you mean 'mean'\?", drop=["means"], samples="rows")
     refuse(path, r"differ in length.*: .*\nhint: pass drop=.*\n`drop` names an unknown column: 'means'\nhint: did you mean 'mean'\?", drop=["means"])
-    refuse(path, r"`key` must name an array of text, found: 'cube'", key="cube", drop=["mean"])
+    refuse(path, r"there is no text array 'cube' to take the sample keys from \(`key`\)", key="cube", drop=["mean"])
     refuse(path, r"samples: expected 'auto', 'rows' or 'groups', found: 'row'", samples="row")
     refuse(path, r"has no group 'train'", group="train")
 

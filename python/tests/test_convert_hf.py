@@ -169,7 +169,7 @@ def test_what_the_hub_refuses_is_an_error(hub: Hub, tmp_path: Path, monkeypatch:
         with pytest.raises((ValueError, TypeError)):
             sp.convert("hf", name, tmp_path / "out")
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(ValueError, match="cannot list the dataset `me/pets`(.|\n)*HF_TOKEN") as refused:
+    with pytest.raises(ValueError, match="cannot list the files of the dataset `me/pets`(.|\n)*HF_TOKEN") as refused:
         sp.convert("hf", PINNED, tmp_path / "out", split="train")
     assert "hf_wrong" not in str(refused.value)
     assert not (tmp_path / "out").exists()

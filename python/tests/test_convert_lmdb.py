@@ -134,7 +134,7 @@ def test_a_prefix_that_begins_as_another_does(tmp_path: Path) -> None:
     ("entries", "message"),
     [
         ({}, "the source has no samples"),
-        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: the value is a pickle, and pickles are not loaded because they can run code\nhint: pass value=…, a function"),
+        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: the value is a pickle, and pickles are not loaded because they can run code\nhint: in Python, pass your own function as `value`"),
         ({b"a": jpeg(1), b"b": b"text"}, r"key `b`: not a JPEG.* picture: it begins with the bytes 74 65 78 74"),
         ({b"a": b"\x08"}, r"key `a`: the value is neither a picture nor a valid Caffe Datum: "),
         ({b"../a": jpeg(1)}, r"key `\.\./a`"),

@@ -115,7 +115,7 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
 
 def test_pictures_with_the_name_of_masks_are_a_note(tmp_path: Path) -> None:
     source = tar_of(tmp_path / "a.tar", [png(CLASSES, "P")])
-    with pytest.warns(UserWarning, match=r"field `seg` has the name of a mask") as warned:
+    with pytest.warns(UserWarning, match=r"field `seg` is named like a mask") as warned:
         report = sp.convert("webdataset", source, tmp_path / "out")
     assert warned[0].filename == __file__
     assert len(report["notes"]) == 1 and "hint: pass masks=['seg.png'] to store the class numbers, or pass schema={'seg': 'image'} if these are photos" in report["notes"][0]
@@ -186,5 +186,5 @@ def test_the_command_has_the_option_and_says_the_note(tmp_path: Path) -> None:
     done = subprocess.run([*command, str(tmp_path / "out"), "--masks", "seg"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and kinds(tmp_path / "out")["seg"] == "array"
     done = subprocess.run([*command, str(tmp_path / "b")], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr.startswith("note: field `seg` has the name of a mask")
+    assert done.returncode == 0 and done.stderr.startswith("note: field `seg` is named like a mask")
     assert "hint: pass --masks seg.png to store the class numbers" in done.stderr and "UserWarning" not in done.stderr

@@ -201,11 +201,11 @@ def test_damage_without_digests(tmp_path: Path) -> None:
         ("{", "index.json`: "),
         ("[]", r"expected an MDS index \(a JSON object\), found: list"),
         ('{"version": 2, "shards": []}', "the list of shards is empty"),
-        ('{"version": 2, "shards": [{"format": "json"}]}', "expected shards of the format 'mds', found: 'json'"),
+        ('{"version": 2, "shards": [{"format": "json"}]}', "expected shards in MDS format, but `format` is 'json'"),
         (
             '{"version": 2, "shards": [{"format": "mds", "column_names": ["a"], "column_encodings": ["int"], "samples": 1,'
             ' "raw_data": {"basename": "../../etc/passwd", "bytes": 1}}]}',
-            r"expected the name of a file in the folder, found: '\.\./\.\./etc/passwd'",
+            r"the `basename` of each shard must name a file in the same folder, found: '\.\./\.\./etc/passwd'",
         ),
     ],
 )

@@ -193,7 +193,7 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
         said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
     said = (
         "`height` and `width` are 24 and 40, but the picture is 40 pixels high and 24 wide after Exif rotation\n"
-        "hint: apply the picture's Exif orientation .6. to its size and objects too"
+        "hint: the annotations fit the picture before Exif rotation: apply orientation 6 to them"
     )
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box)
@@ -243,7 +243,7 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="`height` in `a.xml` must be a number, found: 'tall'"):
         convert("<size><width>40</width><height>tall</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
-    with pytest.raises(sp.SourceError, match="40 pixels high and 24 wide after Exif rotation\nhint: apply the picture's Exif orientation .6. to its size and objects too"):
+    with pytest.raises(sp.SourceError, match="40 pixels high and 24 wide after Exif rotation\nhint: the annotations fit the picture before Exif rotation: apply orientation 6 to them"):
         convert("<size><width>40</width><height>24</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(jpeg(0))
     path.write_text(good.replace("<xmin>2<", "<xmin>45<").replace("<xmax>11<", "<xmax>48<"))

@@ -144,7 +144,7 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ([("README", b"hello"), *samples(0, 1)], r"expected members named `KEY\.EXTENSION`, found: `README`"),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1))],
-            r"sample `b`: this sample has no column 'cls', unlike the first sample; its columns: 'jpg'",
+            r"sample `b`: the first sample has a column 'cls', but this sample does not \(columns here: 'jpg'\)",
         ),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")],
@@ -284,7 +284,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     write_tar(tmp_path / "t-0.tar", samples(0, 1))
     with pytest.raises(FileNotFoundError, match="t-1.tar"):
         sp.convert("webdataset", str(tmp_path / "t-{0..1}.tar"), tmp_path / "out")
-    with pytest.raises(ValueError, match="no file in this folder ends in .tar"):
+    with pytest.raises(ValueError, match="no WebDataset files in the folder `.*`: expected names ending in .tar"):
         (tmp_path / "empty").mkdir()
         sp.convert("webdataset", tmp_path / "empty", tmp_path / "out")
     with pytest.raises(ValueError, match="the list of files is empty"):
@@ -318,12 +318,12 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     # The sample before the oversized one must be complete.
     assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
     assert [type(item) for item in found] == [Sample, Problem]
-    assert "member `b.bin` is 67108864 bytes long, but the limit in a compressed tar is 1048576" in str(found[1])
+    assert "member `b.bin` is 67108864 bytes long, but members of a compressed tar are limited to 1048576 bytes" in str(found[1])
     # An uncompressed tar can skip the large member by seeking.
     plain = write_tar(tmp_path / "t.tar", [*members[:2], ("b.txt", b"z"), members[2]])
     found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Sample, Problem, Sample]
-    assert "sample `b`: the sample is larger than the limit of 1048576 bytes, which it exceeds at member `b.bin`" in str(found[1])
+    assert "sample `b`: member `b.bin` makes the sample larger than the limit of 1048576 bytes" in str(found[1])
     many = write_tar(tmp_path / "m.tar.gz", [(f"a.{i}", bytes(1 << 18)) for i in range(9)], "w:gz")
     found = list(webdataset.open(many, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Problem]
@@ -363,5 +363,5 @@ def test_damage_is_placed_by_the_sample_before_it(tmp_path: Path) -> None:
             sp.convert("webdataset", path, tmp_path / "never")
     packed = tmp_path / "t.tar.gz"
     packed.write_bytes(gzip.compress(whole))
-    with pytest.raises(sp.SourceError, match="t.tar.gz`, before the first sample: member `a.jpg` is 25016 bytes long, but the limit in a compressed tar is 100"):
+    with pytest.raises(sp.SourceError, match="t.tar.gz`, before the first sample: member `a.jpg` is 25016 bytes long, but members of a compressed tar are limited to 100 bytes"):
         sp.convert("webdataset", packed, tmp_path / "never", max_sample_bytes=100)

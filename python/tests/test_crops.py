@@ -71,7 +71,7 @@ def test_floats_name_the_picture(photos: Path) -> None:
         (lambda _: sp.view.crop("rrc8", [1]), TypeError, "augment: expected augmentations such as 'hflip'"),  # type: ignore[list-item]
         (lambda _: sp.view.crop("rrc8", name=1), TypeError, "name: expected a string, found 1"),  # type: ignore[arg-type]
         (lambda data: sp.Loader(data, crops="rrc8"), TypeError, "crops: expected a list of views"),
-        (lambda data: sp.Loader(data, crops=[8]), TypeError, "crops: expected views such as 'rrc224'"),  # type: ignore[list-item]
+        (lambda data: sp.Loader(data, crops=[8]), TypeError, "crops: expected a view such as 'rrc224'"),  # type: ignore[list-item]
         (lambda data: sp.Loader(data, crops=[]), sp.UsageError, "crops: the list is empty"),
         (lambda data: sp.Loader(data, crops=["rrc8"], image="rrc8"), sp.UsageError, "crops: each crop has its own view"),
         (lambda data: sp.Loader(data, crops=["raw"]), sp.UsageError, "crops: `raw` returns stored bytes"),

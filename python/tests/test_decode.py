@@ -96,7 +96,7 @@ def test_normalised_integers_are_float32(tmp_path: Path) -> None:
 
 
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
-    with pytest.raises(sp.UsageError, match="the dtype float16 has no effect.*\nhint: name the picture field in `dtype`, or pass mean and std, to change the type of pictures"):
+    with pytest.raises(sp.UsageError, match="the dtype float16 applies only to decoded arrays.*\nhint: to load pictures with this dtype, name their field in `dtype`, or pass mean and std"):
         sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
 
 

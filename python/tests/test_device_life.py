@@ -220,7 +220,7 @@ def test_a_fork_is_refused_in_words(squares: Path) -> None:
             try:
                 next(iter(loader))
             except RuntimeError as error:
-                print("cannot be used after fork" in str(error))
+                print("cannot be used after a fork" in str(error))
             else:
                 print("no error")
         if child == 0:

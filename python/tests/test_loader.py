@@ -92,7 +92,7 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
 
 
 def test_a_view_of_pictures_needs_pictures(cubes: Path) -> None:
-    with pytest.raises(sp.UsageError, match=r"a picture view needs pictures, but the dataset has none\nhint: use `patch224x224`"):
+    with pytest.raises(sp.UsageError, match=r"a picture view needs pictures, but the dataset has none\nhint: to cut patches from arrays, use `cube=\"patch224x224\"`"):
         sp.Loader(sp.Dataset(cubes), 2, image="rrc32")
     sp.Loader(sp.Dataset(cubes), 2, image="full")
 

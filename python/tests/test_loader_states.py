@@ -111,9 +111,9 @@ def test_lanes_change_what_is_mixed_and_nothing_else(runs: sp.Dataset) -> None:
 def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     state = sp.Loader(runs, 4, lanes=3).state_dict()
     sp.Loader(runs, 4, lanes=3).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="use `lanes=3` instead of 240, as when the state was saved"):
+    with pytest.raises(sp.UsageError, match="the state was saved with `lanes=3`, so pass that instead of 240"):
         sp.Loader(runs, 4).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="use `lanes=240` instead of 15360, as when the state was saved"):
+    with pytest.raises(sp.UsageError, match="the state was saved with `lanes=240`, so pass that instead of 15360"):
         sp.Loader(runs, 4, lanes=15360).load_state_dict(sp.Loader(runs, 4).state_dict())
 
 

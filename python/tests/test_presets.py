@@ -167,9 +167,9 @@ def test_views_of_other_sizes_and_crops_by_boxes_are_texts() -> None:
     assert view.random_shortest_size([800, 640], hflip=0) == "short640..800,step=160,flip=0.0"
     assert view.random_shortest_size(800, 1333, interpolation="bicubic") == "short800,max=1333,interpolation=bicubic"
     assert view.random_shortest_size(range(9, 12)) == "short9..11"
-    with pytest.raises(ValueError, match="short: expected lengths with equal distances, such as range"):
+    with pytest.raises(ValueError, match="short: expected evenly spaced lengths, such as range"):
         view.random_shortest_size([480, 512, 800])
-    with pytest.raises(ValueError, match="short: expected lengths with equal distances, such as range"):
+    with pytest.raises(ValueError, match="short: expected evenly spaced lengths, such as range"):
         view.random_shortest_size([])
     with pytest.raises(TypeError, match="short: expected whole numbers of pixels, found '480'"):
         view.random_shortest_size("480")  # type: ignore[arg-type]
@@ -334,7 +334,7 @@ def test_zoomed_out_pictures_follow_their_boxes(scenes: sp.Dataset) -> None:
 
 
 def test_crops_need_boxes(scenes: sp.Dataset, photos: Path, tmp_path: Path) -> None:
-    message = "picture `image` is cropped around its boxes, but no field is aligned as its boxes\nhint: align the boxes"
+    message = "picture `image` is cropped around its boxes, but no field with boxes is aligned with it\nhint: align the boxes"
     with pytest.raises(sp.UsageError, match=message):
         sp.Loader(scenes, 5, image="ioucrop64", fields=["image"])
     with pytest.raises(sp.UsageError, match=message):
@@ -342,7 +342,7 @@ def test_crops_need_boxes(scenes: sp.Dataset, photos: Path, tmp_path: Path) -> N
     with pytest.raises(sp.UsageError, match="is cropped around its boxes"):
         sp.Loader(scenes, 5, crops=[sp.view.crop("ioucrop64")], fields=["image"])
     both = {"boxes": sp.align.boxes(), "classes": sp.align.boxes()}
-    with pytest.raises(sp.UsageError, match="several fields are aligned as its boxes: boxes, classes"):
+    with pytest.raises(sp.UsageError, match="several fields with boxes are aligned with it: boxes, classes"):
         sp.Loader(scenes, 5, image="ioucrop64", fields=["image", "boxes", "classes"], align=both)
     # Values that are no boxes are an error of the sample.
     for align, said in (
@@ -429,7 +429,7 @@ def test_mixup_gives_weights(scenes: sp.Dataset) -> None:
                 assert weights[0] == weights[1] and abs(weights[0] + weights[2] - 1) < 1e-6 and weights.dtype == np.float32
             with pytest.raises(KeyError, match="image"):
                 batch.weights("image")
-    with pytest.raises(AttributeError, match="weights is not available, because another library rebuilt this batch from its fields"):
+    with pytest.raises(AttributeError, match="batch.weights is not available: another library"):
         sp.Batch({"image": np.zeros(3)}).weights("image")
 
 

@@ -95,7 +95,7 @@ def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
 
 
 def test_a_writer_counts_pictures_with_alpha(tmp_path: Path) -> None:
-    text = "^1 picture has an alpha channel or another extra band: the file is stored unchanged, but loaders drop it$"
+    text = "^1 picture has extra bands, such as an alpha channel: the file is stored unchanged, but loaders drop these bands$"
     with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "out") as writer:
         writer.write({"left": png(np.zeros((4, 4, 4), np.uint8)), "right": png(np.zeros((4, 4, 3), np.uint8))})
     told(list(found))

@@ -136,12 +136,12 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 0.5, "seed": -1}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "seed": 0.5}, ValueError, "seed: expected an integer from 0"),
         ({"shares": 0.5, "stratify": "lable"}, sp.UsageError, "the dataset has no scalar field 'lable'; its scalar fields are label, site, weight"),
-        ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify` needs a field of integers, but field `weight` has the type float64"),
+        ({"shares": 0.5, "stratify": "weight"}, sp.UsageError, "`stratify` needs an integer field, but field `weight` has the type float64"),
         ({"shares": 0.5, "groups": "note"}, sp.UsageError, "'note' must be a scalar field, but its kind is text"),
         ({"shares": 0.5, "groups": [1, 2]}, sp.UsageError, "`groups` has 2 values, but there are 200 samples"),
         ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "expected an integer, a boolean or a string for each sample"),
         ({"shares": 0.5, "groups": lambda key: None}, TypeError, "expected an integer, a boolean or a string for each sample"),
-        ({"shares": 0.5, "groups": [1] * 200}, sp.UsageError, "its share is 0.5 of 200 samples, and each group stays in one part"),
+        ({"shares": 0.5, "groups": [1] * 200}, sp.UsageError, "its share is 0.5 of 200 samples, and groups cannot be divided between parts"),
         ({"shares": 0.5, "stratify": "label", "growing": True}, sp.UsageError, "`growing` and `stratify` cannot be combined"),
     ]:
         with pytest.raises(error, match=said):
@@ -150,7 +150,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         dataset.subset([]).split(0.5)
     # All hashes of this part lie in one half of the range, so a second split by the same hash would fail.
     part = dataset.split(0.5, growing=True)[0]
-    with pytest.raises(sp.UsageError, match="choose larger shares, or a different `?seed`? if these samples are already a part of a growing split"):
+    with pytest.raises(sp.UsageError, match="choose larger shares, or a different `?seed`? if these samples come from a growing split"):
         part.split(0.6, growing=True)
     assert len(part.split(0.6, growing=True, seed=1)) == 2
 

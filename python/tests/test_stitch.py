@@ -148,7 +148,7 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
         ({"patches": "random"}, 'must have patches="grid"'),
         ({"end": "drop"}, 'end="drop" would drop patches'),
         ({"rank": 0, "world_size": 2}, "rank 0 of 2 gets only some of the patches"),
-        ({"augment": "hflip"}, "must not augment, but has augment='hflip'"),
+        ({"augment": "hflip"}, "must be created without augment, but has augment='hflip'"),
         ({"weights": np.ones(len(SIZES))}, "must return each scene exactly once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):

@@ -161,7 +161,7 @@ def test_a_loader_that_has_begun_is_refused_in_a_fork(dataset: sp.Dataset) -> No
     loader = torch.utils.data.DataLoader(
         Begun(begun), batch_size=None, num_workers=1, multiprocessing_context="fork", timeout=600
     )
-    with pytest.raises(RuntimeError, match="cannot be used after fork"):
+    with pytest.raises(RuntimeError, match="cannot be used after a fork"):
         list(loader)
     assert len(list(iteration)) == 5, "and continues in the parent"
 

@@ -255,7 +255,7 @@ def test_bytes_that_are_no_picture_are_refused_in_a_field_of_pictures(tmp_path: 
             (b"GIF89a" + bytes(60), "GIF"), (b"\0\0\0\x18ftypavif" + bytes(60), "AVIF"), (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
             (b"\xff\x0a\0\0", "JPEG XL"), (b"\x76\x2f\x31\x01", "OpenEXR"), (b"8BPS\0\1", "Photoshop"),
         ):  # fmt: skip
-            with pytest.raises(sp.UsageError, match=f"{name} is not supported"):
+            with pytest.raises(sp.UsageError, match=f"{name} pictures are not supported"):
                 writer.write({"image": value})
         writer.write({"image": jpeg(0)})
     with sp.Writer(tmp_path / "paths") as writer:

@@ -135,7 +135,7 @@ print(writer.close()["samples"])
 """
     program = run(code, tmp_path / "out")
     stdout, stderr = program.communicate(timeout=600)
-    assert "cannot be used after fork" in stdout and stdout.splitlines()[-1] == "2", stderr
+    assert "cannot be used after a fork" in stdout and stdout.splitlines()[-1] == "2", stderr
 
 
 def test_a_full_disk_costs_one_sample(tmp_path: Path) -> None:

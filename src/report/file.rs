@@ -73,7 +73,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             "name" => name = Some(given.to_string()),
             known if StorageOptions::option(known).is_some() => own.push((option, given)),
             _ => bail!(Hinted::new(
-                format!("candidate {number}: `{}` is not an option of a candidate", key.escape_debug()),
+                format!("candidate {number}: unknown option `{}`", key.escape_debug()),
                 format!(
                     "use one of these options: {}",
                     StorageOptions::OPTIONS.iter().map(|option| option.about.name).collect::<Vec<_>>().join(", ")
@@ -111,7 +111,7 @@ mod tests {
             ("", "no [[candidate]]"),
             ("[[candidates]]\njpeg = 1", "found `candidates`"),
             ("candidate = 3", "no [[candidate]]"),
-            ("[[candidate]]\nout = \"x\"", "`out` is not an option of a candidate"),
+            ("[[candidate]]\nout = \"x\"", "candidate 1: unknown option `out`"),
             ("[[candidate]]\nquality = [1]", "found array"),
             ("[[candidate]]\nname = \"a\"\n[[candidate]]\nname = \"a\"", "the name `a` occurs twice"),
             ("[[candidate]\n", "TOML parse error"),

@@ -14,10 +14,10 @@ const START_BYTES: u64 = 4096;
 pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
-        bail!("cannot write the page: there is no folder `{}`", parent.display());
+        bail!("cannot write the report: there is no folder `{}`", parent.display());
     }
     if path.is_dir() {
-        bail!("cannot write the page: `{}` is a folder", path.display());
+        bail!("cannot write the report: `{}` is a folder", path.display());
     }
     if force || !path.exists() || is_report(path) {
         return Ok(());
@@ -51,7 +51,7 @@ pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
         // Ignore an error here, because the error of the write is reported.
         let _ = fs::remove_file(&temporary);
     }
-    written.with_context(|| format!("cannot write the page `{}`", path.display()))
+    written.with_context(|| format!("cannot write the report `{}`", path.display()))
 }
 
 fn folder(path: &Path) -> PathBuf {

@@ -90,7 +90,7 @@ fn missing_samples_are_counted_by_the_manifest() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6 - there - missing);
     let lost = survey.lost.join("\n");
-    assert!(lost.contains(&format!("cannot read the shard with {missing} sample")), "{lost}");
+    assert!(lost.contains(&format!("cannot read the shard ({missing} sample")), "{lost}");
     let name = shards[0].file_name().unwrap().to_string_lossy();
     assert!(survey.lost.iter().any(|lost| lost.contains(&*name)), "{lost}");
 }
@@ -110,7 +110,7 @@ fn shards_of_others_and_copies_are_left_out() {
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
     // Only the foreign shard counts as lost, not the duplicate.
-    assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
+    assert_eq!((count("the shard belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
 #[test]

@@ -236,7 +236,7 @@ class Refused(BenchTest):
             (["--dtype", "float16", "--std=-0.5"], "the std must be a finite number above 0, but is -0.5"),
             (["--dtype", "float16", "--mean", "0.1,0.2"], "mean must be one number, or three for red, green and blue, not 2"),
             (["--dtype", "float64", "--mean", "0"], "as uint8, float16, bfloat16 or float32, but not as float64"),
-            (["--dtype", "float16"], "hint: name the picture field in `--dtype`, or pass mean and std, to change the type of pictures"),
+            (["--dtype", "float16"], "hint: to load pictures with this dtype, name their field in `--dtype`, or pass mean and std"),
         ]:
             with self.subTest(args=args):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *args).err)

@@ -108,8 +108,8 @@ class SlurmTest(CommandTest):
         # Without --force, a part with other options is refused before it writes anything.
         self.assertIn("contains an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
-        self.assertIn("differ in the shuffle seed: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
-        self.assertIn("pack parts 1,3-4 again with the options and sources of the other parts, and with `--force`", refused.err)
+        self.assertIn("do not all have the same shuffle seed: 0 in parts 1, 3-4 and 7 in parts 2, 5-6", refused.err)
+        self.assertIn("pack parts 1, 3-4 again with `--force` and the same options and sources as the other parts", refused.err)
 
     def test_a_job_without_an_array_and_missing_parts(self):
         for number, arguments, text in [

@@ -121,9 +121,12 @@ class Stores(CommandTest):
             (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
             (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
             (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
-            (("add", "s3://bucket/train", self.tmp), "upload the new files, `manifest.json` last"),
+            (("add", "s3://bucket/train", self.tmp), "upload the new files, with `manifest.json` last"),
             (("add", self.dataset, "s3://bucket/train"), "copy the data to this machine first"),
-            (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "upload the new files, `manifest.json` last"),
+            (
+                ("remove", "--keys", self.tmp / "keys", "s3://bucket/train"),
+                "upload the new files, with `manifest.json` last",
+            ),
             (("compact", "s3://bucket/train"), "then delete all files from the store that are no longer in the copy, starting with the manifests"),
         ):
             refused = self.expect(2, *args).err

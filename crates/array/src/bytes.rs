@@ -57,7 +57,7 @@ impl ZstdDecoder {
         let mut pos = 0;
         for unit in out.chunks_mut(UNIT_BYTES) {
             pos += {
-                let bytes = rest(payload, pos, "payload after the last frame")?;
+                let bytes = rest(payload, pos, "bytes before the next zstd frame")?;
                 self.decode_unit(bytes, unit).map_err(|e| e.at(pos as u64))?
             };
         }
@@ -117,7 +117,7 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
         return Err(Error::malformed(format!(
-            "the payload is damaged: {payload} bytes cannot decode to {stored} bytes"
+            "the payload is damaged: its size of {payload} bytes does not fit an array of {stored} bytes"
         )));
     }
     // The coder may expand the payload by at most `max_expansion`, so all bytes beyond that must be runs.

@@ -170,7 +170,7 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
     let of = |settings: &ArraySettings| {
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
-        let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
+        let Some(&(way, _, codec, work)) = row else { bug("a candidate was not tried") };
         // Compute the cost of what an encoder would actually store: four-byte elements without differences, and raw
         // bytes if the coder does not shrink them.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };

@@ -228,7 +228,9 @@ impl VolumeWarp {
             )));
         }
         if !self.low.is_empty() && !self.sampling.mixes() {
-            return Err(Error::usage("a low resolution needs linear interpolation, not the nearest voxel"));
+            return Err(Error::usage(
+                "a low resolution needs linear interpolation: nearest-neighbour interpolation is not supported",
+            ));
         }
         Ok(())
     }

@@ -45,7 +45,8 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
     };
     let mut take = |here: Range<usize>| -> Result<u64> {
         let at = here.start as u64;
-        read(here).ok_or_else(|| Error::malformed("cannot read a header in the zstd frame").at(at))
+        read(here)
+            .ok_or_else(|| Error::malformed("the zstd frame is truncated in its header or in a block header").at(at))
     };
     let magic = take(skip(4, "zstd magic number")?)?;
     if magic != little_endian(&MAGIC) {

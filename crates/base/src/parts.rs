@@ -68,7 +68,7 @@ pub fn check_length(what: &str, expected: usize, found: usize) -> Result<()> {
 
 #[cold]
 fn missing(what: &str, range: &Range<usize>, length: usize) -> Error {
-    Error::internal(what, format!("at least {} items", range.end), length)
+    Error::internal(what, format!("at least {}", range.end), length)
 }
 
 #[cold]

@@ -47,7 +47,8 @@ impl Index {
     /// `Format` if they disagree; `Limit` if an array is over the limits.
     pub fn check_record(&self, i: u64, shard_number: u32, record: &Record<'_>, limits: &Limits) -> Result<()> {
         self.check_frame(i, shard_number, &record.frame)?;
-        let (row, key) = self.row(i).zip(self.key(i)).unwrap_or_else(|| bug("a key for every row"));
+        let (row, key) =
+            self.row(i).zip(self.key(i)).unwrap_or_else(|| bug("the index has no row or no key for a record"));
         let offset = row.offset;
         if key != record.key {
             let (expected, found) = (format!("{key:?} (from the index)"), format!("{:?}", record.key));
@@ -123,8 +124,9 @@ impl Record<'_> {
         }
         let mut rest = self.scalars;
         for (name, dtype) in schema.scalars() {
-            let (value, tail) =
-                rest.split_at_checked(dtype.size()).unwrap_or_else(|| bug("scalars whose length was compared"));
+            let (value, tail) = rest
+                .split_at_checked(dtype.size())
+                .unwrap_or_else(|| bug("a sample has fewer scalar values than its schema"));
             if dtype == Dtype::Bool && value != [0] && value != [1] {
                 let what = format!("bool scalar {name:?}");
                 return Err(Error::format(what, "0 or 1", format!("{value:?}")).in_sample(self.key));

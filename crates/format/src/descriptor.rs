@@ -174,7 +174,8 @@ impl ArrayDescriptor {
     /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(Error::usage)?;
-        let rank = u8::try_from(self.shape.len()).unwrap_or_else(|_| bug("a rank that was checked"));
+        let rank =
+            u8::try_from(self.shape.len()).unwrap_or_else(|_| bug("an array has more axes than a descriptor allows"));
         let mut out = Vec::with_capacity(40 + 8 * self.shape.len());
         let bits = match &self.transform {
             Transform::Fixed { bits, .. } => *bits,
@@ -285,7 +286,7 @@ impl ArrayDescriptor {
             Transform::Fixed { .. } => matches!(self.stored, Dtype::U8 | Dtype::U16) && self.decoded == Dtype::F32,
         };
         if !types_fit {
-            return Err(format!("the transform cannot store values of {} as {}", self.decoded, self.stored));
+            return Err(format!("the transform cannot store {} values as {}", self.decoded, self.stored));
         }
         if self.shape.len() > usize::from(MAX_RANK) {
             return Err(format!("the array has {} axes, but at most {MAX_RANK} are supported", self.shape.len()));

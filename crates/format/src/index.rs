@@ -64,7 +64,7 @@ impl IndexBuilder {
         let expected: usize = self.scalars.iter().map(|(dtype, _)| dtype.size()).sum();
         if scalars.len() != expected {
             return Err(Error::usage(format!(
-                "the schema has {expected} bytes of scalar values per sample, but {} bytes were given",
+                "the scalar values of a sample take {expected} bytes in this schema, but {} bytes were given",
                 scalars.len()
             )));
         }
@@ -74,8 +74,9 @@ impl IndexBuilder {
             end.ok_or_else(|| Error::usage("the shard would exceed 2^63 bytes: split it into several shards"))?;
         let mut rest = scalars;
         for (dtype, column) in &mut self.scalars {
-            let (value, tail) =
-                rest.split_at_checked(dtype.size()).unwrap_or_else(|| bug("scalars whose length was compared"));
+            let (value, tail) = rest
+                .split_at_checked(dtype.size())
+                .unwrap_or_else(|| bug("a sample has fewer scalar values than its schema"));
             column.extend(value);
             rest = tail;
         }
@@ -279,7 +280,7 @@ impl Index {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
         for i in 0..self.records {
-            let row = self.row(i).unwrap_or_else(|| bug("a row for every record"));
+            let row = self.row(i).unwrap_or_else(|| bug("the index has no row for a record"));
             if row.offset != expected || row.length < FRAME_BYTES {
                 let found = format!("{} bytes at offset {}", row.length, row.offset);
                 return Err(Error::format("record range", format!("at least 64 bytes at offset {expected}"), found)
@@ -292,7 +293,7 @@ impl Index {
                 Error::format("end of the record range", expected, end).in_record(i)
             })?;
             let next_end = self.u64_at(&self.key_ends, i);
-            let next_end = next_end.unwrap_or_else(|| bug("a key for every record"));
+            let next_end = next_end.unwrap_or_else(|| bug("the index has no key for a record"));
             if next_end < key_end || next_end > self.keys.len() as u64 {
                 let expected = format!("{key_end} to {}", self.keys.len());
                 return Err(Error::format("end of the sample key in the index", expected, next_end).in_record(i));
@@ -308,7 +309,7 @@ impl Index {
             return Err(Error::format("end of the last record", footer.index_offset, expected));
         }
         if key_end != self.keys.len() as u64 {
-            return Err(Error::format("end of the last key", self.keys.len(), key_end));
+            return Err(Error::format("total size of the sample keys in bytes", self.keys.len(), key_end));
         }
         Ok(())
     }
@@ -318,7 +319,7 @@ impl Index {
             if dtype != Dtype::Bool {
                 continue;
             }
-            let column = self.column(position).unwrap_or_else(|| bug("a column for every scalar field"));
+            let column = self.column(position).unwrap_or_else(|| bug("the index has no column for a scalar field"));
             if let Some((i, byte)) = column.iter().enumerate().find(|(_, byte)| **byte > 1) {
                 return Err(Error::format(format!("bool scalar {name:?}"), "0 or 1", byte).in_record(i as u64));
             }

@@ -104,7 +104,7 @@ impl Limits {
     pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
         if bytes > 1 << 20 && bytes > most {
-            let what = "expansion of the picture (decoded bytes / 24 / stored bytes)";
+            let what = "expansion of the picture (size at 1 bit per pixel / stored size)";
             let found = bytes.div_ceil(stored.saturating_mul(24).max(1));
             return Err(Error::limit(what, "max_expansion", self.max_expansion, found));
         }

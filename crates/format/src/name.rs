@@ -112,7 +112,7 @@ pub fn check_key(key: &str) -> Result<()> {
         return fail("a key without control characters");
     }
     if key.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return fail("a relative path without empty parts, `.` or `..`");
+        return fail("a relative path without `.`, `..` or empty parts (as in `a//b`)");
     }
     Ok(())
 }

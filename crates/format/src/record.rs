@@ -100,7 +100,8 @@ impl Frame {
         let head = u64::from(head_bytes);
         if head < FRAME_BYTES || head % 64 != 0 || head > record_bytes || align_up(record_bytes).is_none() {
             return Err(Error::malformed(format!(
-                "the record is damaged: head_bytes must be a multiple of 64 up to {record_bytes}, but is {head}"
+                "the record is damaged: the size of its head is {head} bytes, but must be a multiple of 64 from 64 to \
+                 {record_bytes}"
             )));
         }
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
@@ -245,7 +246,7 @@ impl<'a> Record<'a> {
         cur.pad()?;
         if cur.pos() != u64::from(frame.head_bytes) {
             let (found, declared) = (cur.pos(), frame.head_bytes);
-            let text = format!("the record is damaged: head_bytes is {declared}, but must be {found}");
+            let text = format!("the record is damaged: the size of its head is {declared} bytes, but must be {found}");
             return Err(Error::malformed(text).at(24));
         }
         for (entry, value) in fields.iter().zip(&mut values) {

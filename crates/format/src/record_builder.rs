@@ -53,7 +53,7 @@ impl RecordLayout {
         check_key(key)?;
         if scalars.len() as u64 != schema.scalar_bytes() {
             return Err(Error::usage(format!(
-                "the schema has {} bytes of scalar values per sample, but {} bytes were given",
+                "the scalar values of a sample take {} bytes in this schema, but {} bytes were given",
                 schema.scalar_bytes(),
                 scalars.len()
             )));
@@ -67,7 +67,7 @@ impl RecordLayout {
         }
         let too_large = || {
             Error::usage(
-                "the record is too large: at most 65535 fields, a 4 GiB head and 2^63 bytes in total are possible",
+                "the record is too large: it can have at most 65535 fields, a head of 4 GiB and 2^63 bytes in total",
             )
         };
         let mut head = Vec::with_capacity(256);
@@ -194,7 +194,7 @@ impl RecordBuilder {
         let place = fields.first().cloned().unwrap_or(0..0);
         if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
             return Err(Error::usage(format!(
-                "the buffer must end with the {} bytes of the first value, at offset {at}, but has {} bytes in total",
+                "the buffer must consist of {at} bytes and then the first value ({} bytes), but it is {} bytes long",
                 place.len(),
                 bytes.len()
             )));
@@ -205,12 +205,12 @@ impl RecordBuilder {
         }
         bytes.truncate(place.end);
         let (head_place, frame_place) = (FRAME_LEN..place.start, 0..FRAME_LEN);
-        let frame_bytes = bytes.get_mut(frame_place).unwrap_or_else(|| bug("a frame before the first value"));
+        let frame_bytes = bytes.get_mut(frame_place).unwrap_or_else(|| bug("a record has no room for its frame"));
         frame_bytes.fill(0);
         match bytes.get_mut(head_place) {
             Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
             // The head is a multiple of 64 bytes, and the first value follows it directly.
-            _ => bug("a head that ends at the first value"),
+            _ => bug("the head of a record does not end at its first value"),
         }
         bytes.resize(padded, 0);
         Ok(Self { bytes, fields, frame, body_bytes })

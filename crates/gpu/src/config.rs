@@ -36,7 +36,8 @@ impl<const N: usize> KernelSource<N> {
             call: "loading the GPU kernels",
             name: "version mismatch".into(),
             text: format!(
-                "they were built for another version of shardpack; reinstall it (parameters {found:?}, expected {:?})",
+                "the kernels belong to another version of shardpack, please reinstall shardpack (kernel parameters: \
+                 {found:?}, expected: {:?})",
                 self.expected
             ),
         })

@@ -301,7 +301,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
 fn within(plan: &RenderPlan, shown: Rect) -> Result<(Rect, Area)> {
     if !shown.contains(&plan.window) {
         return Err(Error::malformed(format!(
-            "the crop {} reaches outside the decoded part of the JPEG ({shown})",
+            "the crop {} extends beyond the decoded part of the JPEG ({shown})",
             plan.window
         )));
     }

@@ -207,7 +207,7 @@ impl JpegHeader {
         }
         let count = usize::from(self.component_count);
         if !(1..=4).contains(&count) {
-            return Err("its number of components must be from 1 to 4");
+            return Err("it has no components, or more than 4");
         }
         let specs = body.get(6..).ok_or(SHORT)?;
         if specs.len() != 3 * count {
@@ -229,7 +229,7 @@ impl JpegHeader {
     fn scan(&mut self, body: &[u8]) -> Result<(), &'static str> {
         let (&count, specs) = body.split_first().ok_or("its scan header is empty")?;
         if !(1..=4).contains(&count) || count > self.component_count {
-            return Err("a scan has no components, or more than the frame");
+            return Err("its first scan has no components, or more than its frame header lists");
         }
         if specs.len() != 2 * usize::from(count) + 3 {
             return Err("the length of its scan header does not match the number of components");

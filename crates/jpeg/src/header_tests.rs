@@ -139,7 +139,7 @@ fn refuses_damage() {
     for (bytes, what) in [
         (b"\xFF\xD8\xFF\xD9".as_slice(), "the image ends before its first scan"),
         (b"\xFF\xD8\xFF\xD8", "it has a second start-of-image marker"),
-        (b"\xFF\xD8\xFF\xE0\0\x01\0", "the length of a segment is less than 2"),
+        (b"\xFF\xD8\xFF\xE0\0\x01\0", "a segment declares a length below 2 bytes, but the length field alone takes 2"),
         (b"\xFF\xD8\xFF\xDD\0\x03\0", "its restart interval is cut off"),
         (b"\xFF\xD8\xFF\xC0\0\x05\x08\0\x01", "its frame header is too short"),
     ] {

@@ -45,17 +45,17 @@ impl IouCrop {
         let good = |(low, high): (f64, f64), most: f64| low > 0.0 && low <= high && high <= most;
         let Self { scale, ratio, zoom_out } = *self;
         let (what, within, range) = if !good(scale, 1.0) {
-            ("scale", " within 0 (excluded) to 1", scale)
+            ("scale", "0 < LOW <= HIGH <= 1", scale)
         } else if !good(ratio, f64::MAX) {
-            ("ratio", " above 0", ratio)
+            ("ratio", "0 < LOW <= HIGH", ratio)
         } else if let Some(zoom_out) = zoom_out.filter(|range| range.0 < 1.0 || !good(*range, ZOOM_MAX)) {
-            ("canvas", " within 1 to 16", zoom_out)
+            ("zoom", "1 <= LOW <= HIGH <= 16", zoom_out)
         } else {
             return Ok(());
         };
         let (low, high) = range;
         Err(Error::usage(format!(
-            "the {what} of a crop by boxes must be an ascending range{within}, but is {low} to {high}"
+            "the {what} of an IoU crop must be a range LOW..HIGH with {within}, but is {low}..{high}"
         )))
     }
 

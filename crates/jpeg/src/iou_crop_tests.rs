@@ -66,8 +66,8 @@ fn half_of_the_pictures_are_placed_on_a_canvas() {
         assert!(Rect::whole(80, 60).contains(&crop.inner) && crop.fill == [7; 3]);
         let canvas = crop.covered();
         assert_eq!(crop.area.rect(), Some(Rect::whole(500, 375)), "the whole picture is on its canvas");
-        // The border begins at a whole pixel of the output, so the covered area is that of the canvas to within half a
-        // pixel at each side.
+        // The border begins at a whole pixel of the output: each side of the covered area is within half a pixel of the
+        // canvas.
         zoomed_out += u32::from(crop.is_padded());
         widest = widest.max(canvas.width / 500.0);
         let mirrored = shown(zoomed().with_flip(1.0), &[], sample);
@@ -92,7 +92,7 @@ fn an_area_shows_its_part_of_the_picture() {
     for area in [[80.0, 0.0, 9.0, 9.0], [-9.0, 0.0, 9.0, 9.0], [0.0, 0.0, 0.0, 9.0], [0.0, 0.0, f64::NAN, 9.0]] {
         let [x, y, width, height] = area;
         let error = view(x, y, width, height).resolve(80, 90, &key(0)).unwrap_err().to_string();
-        assert!(error.contains("is not within the picture of 80 × 90 pixels"), "{error}");
+        assert!(error.contains("does not overlap the picture of 80 × 90 pixels"), "{error}");
     }
 }
 
@@ -105,16 +105,16 @@ fn invalid_ranges_are_refused() {
     let crop = IouCrop::default();
     assert!(
         said(IouCrop { scale: (0.5, 1.5), ..crop })
-            .contains("scale of a crop by boxes must be an ascending range within 0")
+            .contains("scale of an IoU crop must be a range LOW..HIGH with 0 < LOW <= HIGH <= 1, but is 0.5..1.5")
     );
     assert!(
         said(IouCrop { ratio: (2.0, 1.0), ..crop })
-            .contains("ratio of a crop by boxes must be an ascending range above 0")
+            .contains("ratio of an IoU crop must be a range LOW..HIGH with 0 < LOW <= HIGH, but is 2..1")
     );
     for zoom_out in [(0.5, 2.0), (1.0, 17.0), (1.0, f64::NAN)] {
         assert!(
             said(IouCrop { zoom_out: Some(zoom_out), ..crop })
-                .contains("canvas of a crop by boxes must be an ascending range within 1 to 16")
+                .contains("zoom of an IoU crop must be a range LOW..HIGH with 1 <= LOW <= HIGH <= 16")
         );
     }
 }

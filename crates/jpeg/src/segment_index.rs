@@ -210,7 +210,8 @@ impl<'a> SegmentIndex<'a> {
             *to = (base, next(count + 1, bits)?);
         }
         if !rest.is_empty() {
-            return Err(wrong(format!("it has extra bytes after its last value: {}", rest.len())));
+            let end = bytes.len() - rest.len();
+            return Err(wrong(format!("it is {} bytes long, but its values end at byte {end}", bytes.len())));
         }
         Ok(Self { segments, interval, components, scan_bytes, lengths, last_dc })
     }
@@ -225,7 +226,8 @@ impl<'a> SegmentIndex<'a> {
         let bits = self.bits(0..self.segments);
         if bits.div_ceil(8) != u64::from(self.scan_bytes) {
             return Err(wrong(format!(
-                "its lengths add up to {bits} bits, but the scan has {} bytes",
+                "its lengths add up to {} bytes, but it declares a scan of {} bytes",
+                bits.div_ceil(8),
                 self.scan_bytes
             )));
         }

@@ -96,7 +96,7 @@ impl SegmentIndexer {
         self.index = expected;
         match result? {
             None => Err(Error::malformed(
-                "the segment index does not match its picture: this JPEG cannot be decoded in segments",
+                "the segment index does not match its picture, which cannot be decoded in segments",
             )),
             Some(_) if !same => Err(Error::malformed("the segment index does not match its picture")),
             Some(_) => Ok(()),

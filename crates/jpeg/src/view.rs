@@ -345,7 +345,9 @@ impl View {
         if let Some((height, width)) = self.size()
             && (height == 0 || width == 0)
         {
-            return Err(Error::usage(format!("a view must have at least 1 × 1 pixel, not {height} × {width}")));
+            return Err(Error::usage(format!(
+                "a view must be at least 1 pixel high and 1 pixel wide, not {height} × {width}"
+            )));
         }
         match self.framing {
             Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => {
@@ -409,7 +411,9 @@ impl View {
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
-            return Err(Error::usage(format!("a picture must have at least 1 × 1 pixel, not {height} × {width}")));
+            return Err(Error::usage(format!(
+                "a picture must be at least 1 pixel high and 1 pixel wide, not {height} × {width}"
+            )));
         }
         let draws = key.draws();
         let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
@@ -473,7 +477,11 @@ impl View {
             Framing::IouCrop { .. } => return self.of_boxes(width, height, key, &[])?.resolve(width, height, key),
             Framing::Part { area, height: rows, width: columns, fill } => {
                 let Some(placed) = jittered::part(area, [width, height], [columns, rows]) else {
-                    let text = format!("the area {area:?} is not within the picture of {width} × {height} pixels");
+                    let Area { x, y, width: across, height: down } = area;
+                    let text = format!(
+                        "the area of {across} × {down} pixels at ({x}, {y}) does not overlap the picture of {width} × \
+                         {height} pixels"
+                    );
                     return Err(Error::usage(text));
                 };
                 bordered(placed, rows, columns, fill)

@@ -82,7 +82,8 @@ impl<'a> Walk<'a> {
         let start = self.pos + 2;
         let length = usize::from(be16(self.bytes, self.pos).ok_or_else(|| needed(start))?);
         if length < 2 {
-            return Err(JpegError::Damaged { offset: self.pos as u64, what: "the length of a segment is less than 2" });
+            let what = "a segment declares a length below 2 bytes, but the length field alone takes 2";
+            return Err(JpegError::Damaged { offset: self.pos as u64, what });
         }
         let end = self.pos + length;
         let body = self.bytes.get(start..end).ok_or_else(|| needed(end))?;

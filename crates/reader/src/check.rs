@@ -60,7 +60,7 @@ fn check_crc(frame: &Frame, bytes: &[u8], end: usize, crc: Crc) -> Result<(), Er
 }
 
 fn check_padding(bytes: &[u8], end: usize) -> Result<(), Error> {
-    let padding = bytes.get(end..).unwrap_or_else(|| bug("a record that was parsed from these bytes"));
+    let padding = bytes.get(end..).unwrap_or_else(|| bug("a record ends beyond its bytes"));
     match padding.iter().position(|&b| b != 0) {
         None => Ok(()),
         Some(i) => Err(Error::malformed("the padding after the record is not all zeros").at((end + i) as u64)),

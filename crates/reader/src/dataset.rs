@@ -249,7 +249,7 @@ impl Dataset {
             }
             (Some(source), Origin::Entry(entry)) => (source, entry),
             // A lone shard is opened together with its dataset, so this cannot be reached.
-            _ => bug("a dataset without a storage has an open shard"),
+            _ => bug("a shard of a dataset without storage is not open"),
         };
         if let Some(damage) = slot.damage.get() {
             return Err(damage.clone().into());

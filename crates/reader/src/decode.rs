@@ -59,7 +59,7 @@ fn all(
             return Err(FormatError::usage(format!(
                 "frame {number} has {high} × {wide} pixels, but the first frame has {height} × {width}"
             ))
-            .with_hint("load the frames with a fixed-size view"));
+            .with_hint("use a loader with a view that resizes all frames to one size, such as `resize224`"));
         }
         decoder.decode_into(&StoredPicture::new(frames.media_type(), frame), &rendering, out)?;
     }

@@ -125,5 +125,5 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
 }
 
 pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
-    padded.get(..length).unwrap_or_else(|| bug("a record that is whole"))
+    padded.get(..length).unwrap_or_else(|| bug("a record is shorter than its length"))
 }

@@ -36,7 +36,7 @@ pub(crate) fn find_manifest(
     let (path, last) = (storage.path().display(), newest.generation());
     let error = Error::usage(format!("`{path}` has no generation {wanted}: the newest is {last}"));
     match wanted < newest.generation() {
-        true => Err(error.with_hint("open a newer generation: `shardpack compact` removes old ones")),
+        true => Err(error.with_hint("open a newer generation; `shardpack compact` may have removed this one")),
         false => Err(error),
     }
 }

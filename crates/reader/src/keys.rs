@@ -8,7 +8,7 @@ use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
 fn key_of(shard: &Shard, record: u64) -> &str {
-    shard.index().key(record).unwrap_or_else(|| bug("a key for every record in a shard"))
+    shard.index().key(record).unwrap_or_else(|| bug("a record in a shard has no key"))
 }
 
 fn key_table(dataset: &Dataset) -> Result<KeyTable> {

@@ -122,7 +122,7 @@ impl<'a> RecordView<'a> {
         let fields = &self.record.fields;
         let value = fields
             .get(position)
-            .ok_or_else(|| Error::internal("number of fields in a record", fields.len(), position))?;
+            .ok_or_else(|| Error::internal("number of fields in a record", format!("over {position}"), fields.len()))?;
         Ok(*value)
     }
 
@@ -203,7 +203,7 @@ impl RecordOffsets {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
             let range = start.map(|start| start..start + part.len()).filter(|range| range.end <= base.len());
-            range.unwrap_or_else(|| bug("a record that was parsed from these bytes"))
+            range.unwrap_or_else(|| bug("a part of a record is outside the record's bytes"))
         };
         let part = |f: FieldValue<'_>| {
             let (descriptor, bytes) = (range(f.descriptor), range(f.bytes));

@@ -70,7 +70,7 @@ impl Shard {
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
-            let index = anatomy.index.unwrap_or_else(|| bug("an index where there is a footer"))?;
+            let index = anatomy.index.unwrap_or_else(|| bug("a shard with a footer has no index"))?;
             Ok((footer, index))
         };
         let (footer, index) = parts(anatomy).map_err(|e: FormatError| e.in_file(file.path().to_string_lossy()))?;

@@ -36,7 +36,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "tb" => 1_000_000_000_000,
         _ => return Err(format!("unknown unit `{unit}`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB")),
     };
-    let wrong = || format!("`{text}` is not a valid size: write for example 8MiB");
+    let wrong = || format!("`{text}` is not a valid size: expected a number and a unit, such as 8MiB");
     let too_large = || format!("`{text}` is more than 2^63 bytes");
     let bytes = match number.split_once('.') {
         None => number.parse::<u64>().map_err(|_| wrong())?.checked_mul(factor).ok_or_else(too_large)?,

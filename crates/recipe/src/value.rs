@@ -172,7 +172,7 @@ impl Given<'_> {
 /// # Errors
 /// A message that states the expected and the found value.
 pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
-    let fail = || format!("`{text}` is not a valid height and width: write for example 100x120");
+    let fail = || format!("`{text}` is not a valid height and width: expected two positive integers, such as 100x120");
     let (h, w) = text.split_once(['x', 'X', '×']).ok_or_else(fail)?;
     match (h.trim().parse(), w.trim().parse()) {
         (Ok(h), Ok(w)) if h > 0 && w > 0 => Ok((h, w)),
@@ -185,7 +185,7 @@ pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
 /// # Errors
 /// Same as [`parse_spatial`].
 pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
-    let fail = || format!("`{text}` is not a valid part: write for example 1/4 for part 1 of 4");
+    let fail = || format!("`{text}` is not a valid part: expected I/N with I from 1 to N, such as 1/4");
     let (i, n) = text.split_once('/').ok_or_else(fail)?;
     match (i.trim().parse(), n.trim().parse()) {
         (Ok(i), Ok(n)) if (1..=n).contains(&i) => Ok((i, n)),

@@ -185,7 +185,7 @@ fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
     let error = match worst(Measure::NoiseRatio) {
-        Some(ratio) if ratio >= NO_NOISE => "A band without noise has errors, although it should stay exact".to_owned(),
+        Some(ratio) if ratio >= NO_NOISE => "A noise-free band has errors, but should have none".to_owned(),
         Some(ratio) if ratio <= 1.0 => {
             format!("No error exceeds {} times the noise of its band", words::significant(ratio, 2))
         }
@@ -256,8 +256,8 @@ fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeti
     let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
     sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
         (true, false) => None,
-        (true, true) => Some(format!("No acceptable lossy candidate is {COSTS_LITTLE} times smaller than this one.")),
-        (false, _) => Some(format!("Candidates with less loss are more than {COSTS_LITTLE} times as large.")),
+        (true, true) => Some(format!("Acceptable lossy candidates are smaller by at most a factor of {COSTS_LITTLE}.")),
+        (false, _) => Some(format!("More accurate candidates are larger by more than a factor of {COSTS_LITTLE}.")),
     });
     let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
     if let Some(other) = refused.min_by(|a, b| size(a).total_cmp(&size(b)))
@@ -307,7 +307,7 @@ mod tests {
              for 99 % of the pixels of each sample, and at most 0.300° for all."
         );
         assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
-        let exact = "A band without noise has errors, although it should stay exact. ";
+        let exact = "A noise-free band has errors, but should have none. ";
         assert!(of([NO_NOISE, 6.0, 16.0]).starts_with(exact));
     }
 

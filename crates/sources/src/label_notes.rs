@@ -228,8 +228,8 @@ mod tests {
             let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.clone())).collect();
             let (_, told) = notes(&files, &SourceOptions::default());
             assert_eq!(told.len(), 1, "{told:?}");
-            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like \
-                        masks or labels";
+            let text = "files in `images` and in `labels` are all packed as samples, but those in `labels` \
+                        look like masks or labels";
             assert!(told[0].starts_with(text), "{told:?}");
             assert!(told[0].ends_with("hint: pack `SRC/images` with `--masks SRC/labels`"), "{told:?}");
         }

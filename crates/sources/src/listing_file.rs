@@ -75,7 +75,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
             let mut start = [0; 20];
             let is_ours = found.read_exact(&mut start).is_ok() && start.starts_with(b"{\"shardpack_listing\"");
             if !is_ours {
-                return Err(refusal(file, "the file exists and is not a listing", "choose another file name"));
+                let message = "the file exists and is not a listing, so it was not overwritten";
+                return Err(refusal(file, message, "choose another file name"));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -210,7 +211,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     // For a single file, the root is the file's folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let message = format!("this is a listing of `{}`, not of `{}`", head.root.display(), real.display());
-        let hint = Hint::new("pack the source that was listed, or list this one: run `plan` with ");
+        let hint = Hint::new("pack the source that was listed, or write a new listing by running `plan` with ");
         return Err(refusal(file, message, hint.and([Setting::any("listing", "FILE")])));
     }
     if !options.follow_links && !options.files.has(src) {
@@ -240,10 +241,10 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
             }
             (Some(before), Some(now)) if before.path != now.path => "its path is different".to_owned(),
             (Some(_), Some(_)) => "its modification time is different".to_owned(),
-            (None, _) => "there was none".to_owned(),
-            (_, None) => "there is none now".to_owned(),
+            (None, _) => "the listing was written without a label table".to_owned(),
+            (_, None) => "this run has no label table".to_owned(),
         };
-        let message = format!("the label table has changed since the source was listed: {change}");
+        let message = format!("the label table is not the same as for the listing: {change}");
         return Err(refusal(file, message, again()));
     }
     Ok(())

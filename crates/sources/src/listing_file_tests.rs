@@ -57,7 +57,7 @@ fn a_listing_of_something_else_is_refused() {
     let other = tempfile::tempdir().unwrap();
     assert!(error(other.path(), options.clone()).contains("this is a listing of "));
     fs::write(options.labels.as_ref().unwrap(), "key,label\n0.npy,a\n").unwrap();
-    assert!(error(&src, options).contains("the label table has changed since the source was listed: it had "));
+    assert!(error(&src, options).contains("the label table is not the same as for the listing: it had "));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
         note += &format!("; {} also had several variables, of which one was packed", plural(more, "other file"));
     }
     if let Some(name) = elsewhere {
-        note += &format!(" (not always {}, but also {})", list([variable], 1), list([name], 1));
+        note += &format!(" (in at least one file {} instead of {})", list([name], 1), list([variable], 1));
     }
     let hint = Hint::new("pass ").and([Setting::any("variable", "NAME")]).then(" to select another variable");
     Some(Note::new(note).with_hint(hint))
@@ -149,7 +149,8 @@ mod tests {
         let hint = "\nhint: pass `--variable NAME` to select another variable";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; 1 other file also had several variables, of which one was packed (not always `x`, but also `z`)";
+        let more = "; 1 other file also had several variables, of which one was packed (in at least one file `z` \
+                    instead of `x`)";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // The name of the chosen array is stored with the sample.

@@ -102,11 +102,9 @@ fn bad_input_stops_with_the_complete_list() {
         ("b/notes.bin", BadKind::Unknown),
     ];
     assert_eq!((bad(&stopped.list), stopped.of), (expected.to_vec(), 5));
-    assert!(
-        stopped
-            .to_string()
-            .starts_with("4 of 5 files cannot be packed:\n  `a/anim.gif`: GIF is not supported: convert it to PNG\n")
-    );
+    assert!(stopped.to_string().starts_with(
+        "4 of 5 files cannot be packed:\n  `a/anim.gif`: GIF pictures are not supported: convert the picture to PNG\n"
+    ));
 
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!((keys(&listing), bad(&listing.bad), listing.ignored), (vec!["a/good.jpg"], expected.to_vec(), 1));

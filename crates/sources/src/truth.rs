@@ -155,7 +155,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
             list([truth.as_str()], 1),
             list([cube.as_str()], 1),
         );
-        let hint = Hint::new("give files that are not masks an unrelated name, or pass ");
+        let hint = Hint::new("if a file is not a mask, drop the ending such as `_gt` from its name, or pass ");
         let hint = hint.and([Setting::any("masks", "DIR")]);
         beside.notes.push(Note::new(note).with_hint(hint.then(" to take masks from a folder")));
     }
@@ -163,14 +163,14 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
         let why = match integers {
             true => format!("could belong to any of {names}"),
-            false => format!("belongs to {names} by its name, but has values that are not integers"),
+            false => format!("has values that are not integers, although its name matches {names}"),
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
             more => format!("; the same is true of {}", plural(more as u64, "other file")),
         };
         let note = format!(
-            "{} is packed as a sample, although it looks like ground truth: it {why}{more}",
+            "{} looks like ground truth, but is packed as a sample because it {why}{more}",
             list([key(*place)], 1)
         );
         let hint = Hint::new("if it is a mask, move it to a separate folder, give it the name of its cube, and pass ");
@@ -252,7 +252,7 @@ mod tests {
         let said = told(&listing);
         assert!(
             said[0].contains(
-                "`X_gt.npy` is packed as a sample, although it looks like ground truth: it could belong to any"
+                "`X_gt.npy` looks like ground truth, but is packed as a sample because it could belong to any"
             ),
             "{said:?}"
         );

@@ -16,7 +16,7 @@ pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> Reque
         E::Precondition { .. } => RequestError::changed(),
         E::PermissionDenied { .. } => {
             RequestError::last(ErrorKind::PermissionDenied, format!("the store denied access{}", code(error)))
-                .with_hint("check that the credentials belong to this store")
+                .with_hint("check your credentials and their permissions for this store")
         }
         E::Unauthenticated { .. } => {
             RequestError::last(ErrorKind::PermissionDenied, format!("the store requires credentials{}", code(error)))

@@ -172,7 +172,7 @@ async fn try_once(
         }
     }
     if at.arrived < whole {
-        let words = format!("the response ends after {} of {whole} bytes", at.arrived);
+        let words = format!("the response was cut off after {} of {whole} bytes", at.arrived);
         return Err(RequestError::again(ErrorKind::ConnectionReset, words));
     }
     Ok(Answer { range: all, ..answer })

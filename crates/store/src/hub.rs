@@ -83,7 +83,7 @@ impl HubRepository {
             let answer = runtime.block_on(unless_cancelled(|| options.is_cancelled(), answer));
             match answer.map_err(|cancelled| fail(&cancelled))? {
                 Ok(Ok((200, body))) => {
-                    return commit_in(&body).ok_or_else(|| fail(&"the response from the hub contains no commit"));
+                    return commit_in(&body).ok_or_else(|| fail(&"the response from the hub contains no commit hash"));
                 }
                 Ok(Ok((status, _))) => return Err(self.refused(status, dataset)),
                 Ok(Err(error)) => problem = diagnose_chain(&error, &options.secrets()).words,

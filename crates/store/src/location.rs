@@ -77,8 +77,7 @@ impl Location {
         }
         let expected = schemes(|_| true);
         // Do not show the URL, because it may contain a password.
-        let url = Url::parse(text)
-            .map_err(|error| Error::usage(format!("not a valid URL ({error}): it must begin with {expected}")))?;
+        let url = Url::parse(text).map_err(|error| Error::usage(format!("the URL is not valid: {error}")))?;
         // The part before `@` in `abfss://container@account…` is the container, not a user name.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {

@@ -51,8 +51,8 @@ impl Claims {
                 let (text, hint) = match found {
                     None => ("another run removed this run's lock".to_owned(), "run the command again"),
                     Some(holder) => (
-                        format!("another run has taken over: {holder}"),
-                        "wait for the other run to finish; this run has not changed any of its files",
+                        format!("another run has taken over, and its lock reads `{holder}`"),
+                        "wait for the other run to finish; this run has not changed the other run's files",
                     ),
                 };
                 let cause = Cause::new(ErrorKind::ResourceBusy, text).with_hint(hint);

@@ -87,7 +87,7 @@ impl Growth<'_> {
         }
         if let Some((generation, name)) = newest {
             let what = format!(
-                "`{}` describes generation {generation}, but manifest.json only generation {own}",
+                "`{}` describes generation {generation}, but manifest.json describes only generation {own}",
                 self.target.file(name).display()
             );
             return Err(Error::refused(what, format!("copy `{name}` to manifest.json, then compact again")));
@@ -141,7 +141,10 @@ impl Growth<'_> {
             self.target.file(name).display(),
             identity.shard_number
         );
-        Err(Error::refused(what, "restore the newest manifest.json from a copy, or move this shard out of the folder"))
+        Err(Error::refused(
+            what,
+            "restore the newest manifest.json from a backup, or move this shard to another folder",
+        ))
     }
 
     fn unknown(&self, name: &str, id: DatasetId) -> Error {

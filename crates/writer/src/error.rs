@@ -134,11 +134,10 @@ pub(crate) fn samples(count: u64) -> String {
 /// Returns the hint `other`, followed by the hint to replace the existing dataset.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
     Hint::new(other)
-        .then("or use ")
+        .then("or start over with ")
         .and([Setting::on("force")])
-        .then(" to start over (only without ")
+        .then(" but without ")
         .and([Setting::named("part")])
-        .then(")")
 }
 
 impl Error {

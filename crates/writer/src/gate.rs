@@ -128,7 +128,8 @@ impl<T> Gate<T> {
             _ => {
                 drop(state);
                 let what = format!(
-                    "slot {} does not wait for the result of sample {sample}: {waiting} slots are open, from {first}",
+                    "sample {sample} returned a result for slot {}, which is not waiting for one (slots waiting: \
+                     {waiting}, starting at {first})",
                     place.slot
                 );
                 return self.fail(Error::internal(what, "", "").into());

@@ -218,10 +218,10 @@ impl<R: BufRead> Lines<'_, R> {
         let read = limited.read_until(b'\n', &mut self.line).map_err(|e| Error::io("read", self.path, e))? as u64;
         self.bytes = self.bytes.saturating_add(read);
         if read > MAX_LINE_BYTES {
-            return Err(self.over("bytes in a line of", MAX_LINE_BYTES, read));
+            return Err(self.over("bytes in one line", MAX_LINE_BYTES, read));
         }
         if self.bytes > MAX_BYTES {
-            return Err(self.over("bytes in", MAX_BYTES, self.bytes));
+            return Err(self.over("bytes", MAX_BYTES, self.bytes));
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
@@ -230,7 +230,7 @@ impl<R: BufRead> Lines<'_, R> {
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
             Err(shardpack_format::Error::Limit { limit, found, .. }) => {
-                Err(self.over("JSON values in a line of", limit, found))
+                Err(self.over("JSON values in one line", limit, found))
             }
             Err(_) => Ok(None),
             Ok(()) => Ok(serde_json::from_str(&object).ok()),
@@ -238,7 +238,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn over(&self, what: &str, limit: u64, found: u64) -> Error {
-        let what = format!("number of {what} the journal `{}`", self.path.display());
+        let what = format!("journal `{}`: too many {what}", self.path.display());
         Error::Limit { what, limit, found, hint: Hint::new("use ").and([Setting::on("force")]).then(" to start over") }
     }
 }

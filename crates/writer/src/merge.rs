@@ -94,11 +94,11 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     let named = |mut numbers: Vec<u32>| {
         numbers.sort_unstable();
         let noun = if numbers.len() == 1 { "part" } else { "parts" };
-        format!("{noun} {}", array_expression(numbers))
+        format!("{noun} {}", array_expression(numbers).replace(',', ", "))
     };
-    let hint =
-        Hint::new(format!("pack {} again with the options and sources of the other parts, and with ", named(fewest)))
-            .and([Setting::on("force")]);
+    let hint = Hint::new(format!("pack {} again with ", named(fewest)))
+        .and([Setting::on("force")])
+        .then(" and the same options and sources as the other parts");
     let found: Vec<String> = groups
         .into_iter()
         .map(|(value, numbers)| match &own {
@@ -108,7 +108,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
         .collect();
     let found = found.join(" and ");
     let text = match own {
-        Some(_) => format!("the parts in {what} differ in the {thing}: {found}"),
+        Some(_) => format!("the parts in {what} do not all have the same {thing}: {found}"),
         None => format!("the {thing} differ between {found} in {what}"),
     };
     Err(Error::usage(text, hint))

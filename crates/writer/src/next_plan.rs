@@ -28,9 +28,9 @@ impl Plan {
         let count = manifest.shards.len() as u64 + self.shards.len() as u64;
         refuse_too_many(count, limit)?;
         if first_id.checked_add(self.sample_count()).is_none() {
-            let count = self.sample_count();
+            let added = crate::error::samples(self.sample_count());
             return Err(Error::usage(
-                format!("too many samples: {count} more sample ids after {first_id} would exceed 2^64"),
+                format!("cannot add {added}: too few sample ids are left between {first_id} and 2^64"),
                 "",
             ));
         }

@@ -53,8 +53,9 @@ impl<S: SampleSource> Pipeline<'_, S> {
         thread::scope(|scope| {
             // If the caller's progress callback panics, dropping this wakes the other threads.
             let _stop = StopOnDrop(&gate);
-            let spawned =
-                |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.target.path(), e));
+            let spawned = |result: std::io::Result<_>| {
+                result.map_err(|e| Error::io("start a thread to write", self.target.path(), e))
+            };
             let (gate, line, buffers, source) = (&gate, &line, &buffers, self.source);
             for i in 0..self.options.threads {
                 let name = thread::Builder::new().name(format!("encode-{i}"));

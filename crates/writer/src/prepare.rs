@@ -150,10 +150,10 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
     }
     let parts = |n: u32| format!("{n} part{}", if n == 1 { "" } else { "s" });
     let hint = match begun {
-        Some(n) => crate::error::start_over(format!("finish the {} and merge them, ", parts(n))),
+        Some(n) => crate::error::start_over(format!("continue with {} and then merge, ", parts(n))),
         None => Hint::new("leave out ")
             .and([Setting::named("part")])
-            .then(" to continue, or also add ")
+            .then(" to continue, or replace it with ")
             .and([Setting::on("force")])
             .then(" to start over"),
     };

@@ -87,7 +87,8 @@ impl Reservation {
         if let Some(part) = options.part {
             return Err(Error::usage(
                 format!(
-                    "part {part} cannot be written through a reservation, which keeps other runs out of the folder"
+                    "part {part} cannot be written through a reservation: parts share a folder, but a reservation \
+                     locks other runs out of it"
                 ),
                 "call the function `write_dataset`, which needs no reservation",
             ));

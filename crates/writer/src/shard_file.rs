@@ -135,7 +135,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         let expected = (self.number, sample, key.len() as u64, record.len() as u64);
         if stated != expected {
             let words = |(shard, sample, key, bytes)| {
-                format!("sample {sample} in shard {shard}, with a key of {key} bytes and {bytes} bytes in total")
+                format!("sample {sample} in shard {shard} ({key}-byte key, {bytes}-byte record)")
             };
             let (key, expected, stated) = (key.escape_debug(), words(expected), words(stated));
             let text =

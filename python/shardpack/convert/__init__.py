@@ -179,7 +179,7 @@ def _split_options(
     for name in options:
         if name not in own | of_writer:
             hint = did_you_mean(name, own | of_writer)
-            raise TypeError(f"unknown option {name!r} for the format {format}{hint}")
+            raise TypeError(f"unknown option {name!r} for format {format!r}{hint}")
     kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
     if append:
         kept = {}

@@ -54,6 +54,6 @@ class Expansion:
         found = self._stored(needed)
         if found < needed:
             raise SourceError(
-                f"{self._where}: the source has only {found} bytes, but its samples would take {self._claimed} in "
-                f"memory; the limit is {self._most} times the size of the source{self._hint}"
+                f"{self._where}: the samples would take {self._claimed} bytes in memory, more than {self._most} times "
+                f"the {found} bytes of the source{self._hint}"
             )

@@ -38,8 +38,8 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
 
 def _elsewhere(path: Path, inside: Path, real: object) -> str:
     return (
-        f"`{shown(path)}` points outside `{shown(inside)}`, to `{shown(real)}`\n"
-        "hint: pass follow_links=True to follow such links"
+        f"`{shown(path)}` is outside `{shown(inside)}`: it leads to `{shown(real)}`\n"
+        "hint: pass follow_links=True to read files outside this folder"
     )
 
 
@@ -103,7 +103,8 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
         f"high and {found.upright[1]} wide{_if_turned(found)}"
     )
     if found.stored == (height, width):
-        text += f"\nhint: apply the picture's Exif orientation ({found.orientation}) to its size and objects too"
+        hint = f"apply orientation {found.orientation} to them"
+        text += f"\nhint: the annotations fit the picture before Exif rotation: {hint}"
     raise ValueError(text)
 
 

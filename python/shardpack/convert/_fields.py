@@ -224,7 +224,7 @@ class Fields:
             if name not in sample:
                 found = ", ".join(repr(column) for column in values) or "none"
                 raise SourceError(
-                    f"this sample has no column {column!r}, unlike the first sample; its columns: {found}"
+                    f"the first sample has a column {column!r}, but this sample does not (columns here: {found})"
                 )
         return sample
 
@@ -260,7 +260,7 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
     else:
         hint = "store the masks in the source as arrays of class numbers"
     return (
-        f"field `{shown(name)}` has the name of a mask, but is stored as pictures, which loaders convert to RGB and "
+        f"field `{shown(name)}` is named like a mask, but is stored as pictures, which loaders convert to RGB and "
         "resize like photos\n"
         f"hint: {hint}, or pass schema={{{name!r}: 'image'}} if these are photos"
     )

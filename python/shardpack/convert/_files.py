@@ -158,7 +158,10 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
     elif path.exists():
         yield path
     elif "://" in text or text.startswith("pipe:"):
-        raise SourceError(f"{what}: expected local files, found: {text!r}\nhint: download the files first; only the format \"webdataset\" can read tars from s3://, gs:// and az://")
+        raise SourceError(
+            f"{what}: expected local files, found: {text!r}\n"
+            "hint: download the files first; only the webdataset format can be read from s3://, gs:// and az://"
+        )
     elif "{" in text or "}" in text:
         yield from map(Path, expand_braces(text))
     elif glob.has_magic(text):
@@ -187,7 +190,9 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
     if a numbered set is incomplete.
     """
     if not names:
-        raise SourceError(f"`{shown(folder)}`: {what}: no file in this folder ends in {' or '.join(suffixes)}")
+        raise SourceError(
+            f"no {what} files in the folder `{shown(folder)}`: expected names ending in {' or '.join(suffixes)}"
+        )
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
     if len(splits) > 1:
         raise SourceError(
@@ -248,7 +253,7 @@ def expand_braces(text: str) -> list[str]:
         if not closing:
             raise SourceError(f"the pattern {text!r} has an opening brace without a closing brace")
         if "{" in inside:
-            raise SourceError(f"the pattern {text!r} has braces inside braces, which is not supported")
+            raise SourceError(f"the pattern {text!r} has nested braces, which are not supported")
         choices = _choices(inside, text)
         if len(names) * len(choices) > _MOST_FILES:
             raise SourceError(f"the pattern {text!r} expands to more than {_MOST_FILES} files")

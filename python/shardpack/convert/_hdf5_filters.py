@@ -34,7 +34,7 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
         if number not in _NAMES:
             known = ", ".join(sorted(_NAMES.values()))
             shown = name.decode("utf-8", "replace") or str(number)
-            return f"filter {shown!r} is not supported; supported: {known}"
+            return f"unsupported filter {shown!r}: expected one of {known}"
         if packed and number != _FLETCHER32:
             return f"filter {_NAMES[number]!r} after compression is not supported"
         packed |= number in PACKERS

@@ -50,7 +50,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
     # Opening a pipe would block.
     if not os.path.isfile(file):
-        raise Damage(f"not an LMDB environment: `{file}` is not a regular file")
+        raise Damage(f"not an LMDB environment: `{file}` does not exist or is not a regular file")
     try:
         env = lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path), max_dbs=0, readahead=True)
     except lmdb.Error as error:

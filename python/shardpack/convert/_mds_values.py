@@ -86,7 +86,10 @@ def _pil(data: bytes) -> np.ndarray[Any, Any]:
 def _reshape(data: bytes, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     expected = math.prod(shape) * np.dtype(dtype).itemsize
     if len(data) != expected:
-        raise ValueError(f"expected {expected} bytes for {dtype} of shape {list(shape)}, found {len(data)}")
+        raise ValueError(
+            f"the value is damaged: an array of {dtype} with shape {list(shape)} takes {expected} bytes, but "
+            f"{len(data)} are stored"
+        )
     return np.frombuffer(data, _NUMBERS[dtype]).reshape(shape).astype(dtype, copy=False)
 
 
@@ -113,7 +116,7 @@ def _array(options: str) -> Decoder:
             end = at + 1 + axes * stored.itemsize
             if len(data) < end:
                 raise ValueError(
-                    f"the value is truncated: the shape of its array with {axes} axes needs {end - at} bytes, but only "
+                    f"the value is truncated: an array shape with {axes} axes takes {end - at} bytes, but only "
                     f"{len(data) - at} are left"
                 )
             dims, at = tuple(int(dim) for dim in np.frombuffer(data[at + 1 : end], stored)), end

@@ -179,7 +179,7 @@ def _by_rows(
             f"{where}: the first axes of the arrays differ in length: {found}\nhint: pass drop=[…] to leave arrays out"
         )
     if key is not None and (key not in taken or taken[key].kind != "text"):
-        raise SourceError(f"{where}: `key` must name an array of text, found: {key!r}")
+        raise SourceError(f"{where}: there is no text array {key!r} to take the sample keys from (`key`)")
     _check_size(where, taken, 1, max_bytes)
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
     rows = lengths.pop()
@@ -315,7 +315,7 @@ def _with_attributes(
             names = ", ".join(map(repr, left))
             notes.append(
                 f"group attributes are not converted: {names} (first found in {at})\n"
-                f"hint: pass attributes=True to convert them to columns, or drop=[{names}] to leave them out"
+                f"hint: pass attributes=True to convert them to columns, or drop=[{names}] to silence this note"
             )
         return values | {name: None for name in found if name in drop}
     for name in found:

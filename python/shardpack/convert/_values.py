@@ -90,7 +90,10 @@ def _check_npy(data: bytes) -> None:
     shape, _, dtype = read(file)
     found = len(data) - file.tell()
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > found:
-        raise ValueError(f"expected {math.prod(shape) * dtype.itemsize} bytes for {dtype} of shape {list(shape)}, found {found}")
+        raise ValueError(
+            f"the .npy file is truncated: an array of {dtype} with shape {list(shape)} takes "
+            f"{math.prod(shape) * dtype.itemsize} bytes, but only {found} follow the header"
+        )
 
 
 def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -173,7 +176,9 @@ def kind_of(field: str, value: Any) -> str:
         return "image"
     if value is None:
         # `Fields.settle` shows only the first line.
-        raise SourceError("the first sample has None in this column, so pass the kind of its field in `schema`")
+        raise SourceError(
+            f"the first sample has None here, which could be any kind of field: pass schema={{{field!r}: …}}"
+        )
     raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
 
 

@@ -134,7 +134,7 @@ def _refused_inside(codec: Any) -> str | None:
 
 
 def _not_supported(name: object, known: Iterable[str]) -> str:
-    return f"codec {shorten(repr(name))} is not supported; supported: {', '.join(sorted(known))}"
+    return f"unsupported codec {shorten(repr(name))}: expected one of {', '.join(sorted(known))}"
 
 
 class _Refused(ValueError):
@@ -237,7 +237,7 @@ def _sharded(codec: dict[str, Any], shard: Any, dtype: Any, most: int) -> dict[s
     _, of_chunk = _chunk(inner, "uint8", None)
     if count // max(1, of_chunk) * 16 > most:
         raise _Refused(
-            f"a shard has {count // max(1, of_chunk)} chunks, whose index exceeds the limit of {most} bytes "
+            f"the index of a shard with {count // max(1, of_chunk)} chunks is larger than the limit of {most} bytes "
             "(raise max_sample_bytes)"
         )
     index = settings.get("index_codecs")

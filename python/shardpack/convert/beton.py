@@ -152,7 +152,7 @@ class _Beton:
                 refused[name] = str(error)
         if refused:
             listed = "\n".join(f"  {shown(name)}: {reason}" for name, reason in refused.items())
-            hint = "write the file again with only FFCV's built-in field types"
+            hint = "write a new file without these fields, or with supported field types"
             raise SourceError(f"{self.where}: some fields cannot be read\n{listed}\nhint: {hint}")
         twice = next((field.name for number, field in enumerate(fields) if field.name in [other.name for other in fields[:number]]), None)
         if twice is not None:
@@ -264,10 +264,10 @@ def _array_type(arguments: np.ndarray[Any, Any]) -> tuple[np.dtype[Any], tuple[i
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"cannot read the type of the array: {error}") from error
     if dtype is None or dtype.name not in DTYPES:
-        raise ValueError(f"an array of the unsupported type {described}")
+        raise ValueError(f"unsupported element type {text!r}: expected bool or numbers of at most 64 bits")
     shape = [int(length) for length in head["shape"]]
     while shape and shape[-1] == 0:
         shape.pop()
     if math.prod(shape) == 0:
-        raise ValueError(f"an empty array of shape {shape}")
+        raise ValueError(f"arrays without elements are not supported: shape {shape}")
     return dtype, tuple(shape)

@@ -139,7 +139,10 @@ def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[
     names = [one["name"] for one in ordered]
     ids = {one["id"]: number for number, one in enumerate(ordered)}
     if len(ids) < len(names) or len(set(names)) < len(names):
-        raise SourceError(f"`{shown(path)}`: two categories have the same id or name")
+        raise SourceError(
+            f"`{shown(path)}`: category ids and names must be unique (categories: {len(names)}, different ids: "
+            f"{len(ids)}, different names: {len(set(names))})"
+        )
     return check_names(names, f"`{shown(path)}`"), ids
 
 
@@ -171,8 +174,8 @@ def _folder(
     found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
-            f"`{shown(path)}`: cannot find the picture `{shown(first)}`; searched the folder of this file and its "
-            f"parent, and `{shown(split)}`, `images` and `images/{shown(split)}` in both\n"
+            f"`{shown(path)}`: cannot find the picture `{shown(first)}` next to this file, in the folder above, "
+            f"or in `{shown(split)}`, `images` or `images/{shown(split)}` under these two folders\n"
             "hint: pass the folder with the pictures: images='…'"
         )
     # The annotation file is in the dataset's folder or a subfolder of it, so accept links within the parent folder.

@@ -190,7 +190,10 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
             while left > 0 and not unpacking.eof and (piece := unpacking.unconsumed_tail or file.read(1 << 16)):
                 left -= len(unpacking.decompress(piece, min(left, 1 << 20)))
             if left <= 0:
-                raise ValueError(f"the deflated file unpacks to more than {allowed} bytes")
+                raise ValueError(
+                    f"the deflated file unpacks to more than {allowed} bytes, the limit for its size and "
+                    f"max_sample_bytes={most}"
+                )
         file.seek(0)
         return pydicom.dcmread(file, **options)
 
@@ -368,7 +371,7 @@ def _check_even(places: list[float], where: str) -> None:
     if not odd.any():
         return
     at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
-    others = "" if odd.sum() == 1 else f" (and {odd.sum() - 1} more uneven gaps)"
+    others = "" if odd.sum() == 1 else f" (uneven gaps in total: {odd.sum()})"
     raise SourceError(
         f"{where}: the gaps between the {len(places)} slices are uneven: the median is {usual:g} mm, but the slices at "
         f"{places[at]:g} mm and {places[at + 1]:g} mm are {gaps[at]:g} mm apart{others}\n"

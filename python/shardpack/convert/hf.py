@@ -95,7 +95,7 @@ def _list(hub: Any, api: Any, name: str, revision: str) -> tuple[str, list[_File
                 raise SourceError(f"hf: `{shown(name)}` has more than {_MOST_FILES} Parquet files")
     except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError) as error:
         raise SourceError(
-            f"hf: cannot list the dataset `{shown(name)}` at `{shown(revision)}`: {error}\n"
+            f"hf: cannot list the files of the dataset `{shown(name)}` at `{shown(revision)}`: {error}\n"
             "hint: check the name, and set HF_TOKEN for a private or gated dataset"
         ) from error
     return commit, sorted(files)

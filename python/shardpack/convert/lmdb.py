@@ -154,7 +154,7 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
     if looks_pickled(data):
         raise ValueError(
             "the value is a pickle, and pickles are not loaded because they can run code\n"
-            "hint: pass value=…, a function that decodes the entries"
+            "hint: in Python, pass your own function as `value` to decode the entries"
         )
     if kind == "image":
         raise ValueError(not_picture(data))
@@ -163,7 +163,7 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(
             f"the value is neither a picture nor a valid Caffe Datum: {error}\n"
-            "hint: pass value=…, a function that decodes the entries"
+            "hint: in Python, pass your own function as `value` to decode the entries"
         ) from error
 
 

@@ -109,7 +109,8 @@ def _entries(index: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
     for shard in shards:
         if shard.get("format") != "mds":
             raise SourceError(
-                f"`{shown(folder / 'index.json')}`: expected shards of the format 'mds', found: {shard.get('format')!r}"
+                f"`{shown(folder / 'index.json')}`: expected shards in MDS format, "
+                f"but `format` is {shard.get('format')!r}"
             )
     return shards
 
@@ -124,8 +125,8 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
         or len(set(names)) != len(names)
     ):
         raise SourceError(
-            f"`{shown(folder / 'index.json')}`: expected a list of column names and a list of their encodings, found: {names} "
-            f"and {encodings}"
+            f"`{shown(folder / 'index.json')}`: `column_names` must list each column once, and `column_encodings` must "
+            f"have one encoding per column, found: {names} and {encodings}"
         )
     return dict(zip(names, encodings))
 
@@ -138,7 +139,10 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
         or len(sizes) != len(names)
         or any(size is not None and (not isinstance(size, int) or size < 1) for size in sizes)
     ):
-        raise SourceError(f"`{shown(folder / 'index.json')}`: expected a size or null for each column, found: {sizes}")
+        raise SourceError(
+            f"`{shown(folder / 'index.json')}`: `column_sizes` must list one size (a positive number or null) per "
+            f"column, found: {sizes} for the columns {names}"
+        )
     for name, size in zip(names, sizes):
         if name in decoders and decoders[name].size != size:
             raise SourceError(
@@ -198,7 +202,10 @@ def _file_name(entry: object, folder: Path) -> str:
     name = entry.get("basename") if isinstance(entry, dict) else None
     if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts or not name:
         found = shorten(repr(name))
-        raise SourceError(f"`{shown(folder / 'index.json')}`: expected the name of a file in the folder, found: {found}")
+        raise SourceError(
+            f"`{shown(folder / 'index.json')}`: the `basename` of each shard must name a file in the same "
+            f"folder, found: {found}"
+        )
     return name
 
 

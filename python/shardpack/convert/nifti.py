@@ -162,8 +162,8 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
     return (
         "field `volume`: the file does not say whether its first axis is time or channels, so it is treated as time: "
         f"[{axes}] ({where})\n"
-        "hint: if it is channels, pass channels='last' to store [z, y, x, c], so that a loader can read a part of the "
-        "volume, or channels='first' to store [c, z, y, x]"
+        "hint: if it is channels, pass channels='last' to store [z, y, x, c] (needed to load patches), or "
+        "channels='first' to store [c, z, y, x]"
     )
 
 
@@ -232,7 +232,7 @@ def _check_affine(
     # `not <=` also refuses NaN, because a damaged header may contain it.
     if not apart <= _APART * voxel:
         raise SourceError(
-            f"`{shown(path)}`: the mask is not aligned with its volume `{shown(of)}`: by their affines, the corners are "
+            f"`{shown(path)}`: the mask is not aligned with its volume `{shown(of)}`: their affines place the corners "
             f"up to {apart:.3g} units apart (mask: {_rows(mask)}, volume: {_rows(volume)})\n"
             "hint: resample the mask to the volume, or pass any_affine=True to ignore affines"
         )

@@ -286,7 +286,7 @@ def _picture(value: dict[str, Any] | None) -> bytes | None:
     if value["bytes"] is None:
         raise ValueError(
             f"expected the picture's bytes, found only its path: {value.get('path')!r}\n"
-            "hint: embed the files first, with `embed_table_storage` from the package `datasets`"
+            "hint: embed the files first with `datasets.table.embed_table_storage`"
         )
     return _bytes(value["bytes"])
 
@@ -298,7 +298,7 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
         array = np.array(value)
     except ValueError:
         raise ValueError(
-            "the lists differ in length\nhint: pass schema={…: 'json'} to keep the lists as they are"
+            "the lists differ in length\nhint: to store the lists as JSON, give the column the kind 'json' in `schema`"
         ) from None
     if array.dtype == object:
         raise ValueError("a list of numbers contains nulls")

@@ -179,7 +179,10 @@ class _Features:
         if len(stored) == 1:
             return (lambda stored: _one(stored).decode("utf-8")) if is_text else _one
         if not is_text:
-            raise ValueError(f"expected one byte string, found {len(stored)}")
+            raise ValueError(
+                f"found {len(stored)} byte strings, but only lists of text are supported\n"
+                f"hint: pass drop=[{name!r}] to leave the feature out"
+            )
         return lambda stored: [value.decode("utf-8") for value in _strings(stored)]
 
 

@@ -89,7 +89,10 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         of = root / masks if masks else annotations
         keys = sorted(file.stem for file in of.iterdir() if file.suffix in (".xml", ".png"))
     if not keys:
-        raise SourceError(f"`{shown(root)}`: found no pictures with annotations")
+        raise SourceError(
+            f"`{shown(root)}`: found no pictures to convert\n"
+            "hint: with `split`, check its list in `ImageSets`; without it, check that there are annotations"
+        )
     return keys
 
 
@@ -104,7 +107,7 @@ class _Reader:
 
     def read(self, key: str) -> tuple[str, dict[str, Any]]:
         if Path(key).name != key:
-            raise ValueError(f"expected the name of a picture without a folder, found: {key!r}")
+            raise ValueError(f"expected a picture name without a folder, found: {key!r}")
         file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if is_file(path)), None)
         if file is None:
             raise ValueError(f"no picture `{shown(key)}.jpg` in `{shown(self.pictures)}`")

@@ -207,7 +207,7 @@ class _Bounded(tarfile.TarInfo):
         # `count` is the size of a member or of a header. Newer versions of Python treat a negative size as the end of
         # the tar, not as an error.
         if count < 0:
-            raise tarfile.ReadError(f"a file or header in it has an invalid size: {count} bytes")
+            raise tarfile.ReadError(f"a header contains an invalid size: {count} bytes")
         return int(super()._block(count))  # type: ignore[misc]
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
@@ -283,13 +283,13 @@ def _one_tar(
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
                     yield from group.before(member)
                     name = shown(shorten(member.name))
-                    raise tarfile.ReadError(f"it is truncated inside `{name}` ({member.size} bytes)")
+                    raise tarfile.ReadError(f"the file ends inside `{name}`, which should be {member.size} bytes long")
                 at = tar.offset
                 if not plain and member.size > max_bytes:
                     hint = "hint: decompress the tar, or raise max_sample_bytes"
                     yield from group.before(member)
                     what = f"member `{shown(shorten(member.name))}` is {member.size} bytes long"
-                    raise _TooLarge(f"{what}, but the limit in a compressed tar is {max_bytes}\n{hint}")
+                    raise _TooLarge(f"{what}, but members of a compressed tar are limited to {max_bytes} bytes\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
     except _TooLarge as error:
@@ -408,8 +408,8 @@ class _Group:
             if self.fault is not None:
                 return
             self.fault = (
-                f"the sample is larger than the limit of {self.max_bytes} bytes, which it exceeds at member "
-                f"`{shown(member.name)}`\nhint: raise max_sample_bytes"
+                f"member `{shown(member.name)}` makes the sample larger than the limit of {self.max_bytes} bytes\n"
+                "hint: raise max_sample_bytes"
             )
         elif extension in self.values:
             self.fault = f"`{shown(member.name)}` is the second member with the extension `{shown(extension)}`"

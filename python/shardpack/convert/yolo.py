@@ -99,7 +99,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     splits = {name: config[name] for name in SPLITS if config.get(name)}
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
-            f"`{shown(path)}` has the pictures of several splits: {', '.join(splits)}\n"
+            f"`{shown(path)}` lists several splits: {', '.join(splits)}\n"
             f"hint: pass split='{next(iter(splits))}', or convert each split and join them with sp.concat"
         )
     split = split or next(iter(splits), None)
@@ -115,7 +115,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     try:
         return folder(found, f"with the pictures for {split!r}" if split else "with the pictures", inside)
     except SourceError as error:
-        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: pass root='…', the folder of the dataset"
+        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: set the dataset's folder with root='FOLDER'"
         raise SourceError(f"`{shown(path)}`: {error}{hint}") from None
 
 

@@ -164,8 +164,8 @@ def _column(array: Any) -> Column:
         try:
             if filled > MOST_CHUNK_BYTES:
                 raise ValueError(
-                    f"the long fill value makes each missing chunk {filled} bytes long, "
-                    f"but the limit is {MOST_CHUNK_BYTES}"
+                    f"a chunk filled with the array's fill value would take {filled} bytes, but the limit is "
+                    f"{MOST_CHUNK_BYTES}\nhint: rewrite the array with smaller chunks or a shorter fill value"
                 )
             if array.ndim and math.prod(array.chunks) * size > _LARGE_CHUNK_BYTES:
                 return _by_chunks(array, index)

@@ -89,7 +89,7 @@ def export(
                 f"unknown option {name!r}; the options are {', '.join(module.OPTIONS)}"
                 f"{did_you_mean(name, module.OPTIONS)}"
             )
-    refuse("export", hint="write to a local folder, and copy it to the store", out=out)
+    refuse("export()", hint="write to a local folder, and copy it to the store", out=out)
     target = _target(out)
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)

@@ -38,7 +38,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
     if taken := [name for name in samples.kinds if name in _TAKEN]:
         others = [name for name in samples.kinds if name not in _TAKEN]
         hint = f"\nhint: pass fields={others} to leave the field out" if others else ""
-        raise ValueError(f"field `{taken[0]}`: the name is reserved for the files and keys of the Zarr group{hint}")
+        raise ValueError(f"field `{taken[0]}` cannot be exported: the Zarr group itself uses this name{hint}")
     with warnings.catch_warnings():
         # Zarr warns that variable-length strings are not part of the core specification.
         warnings.simplefilter("ignore")

@@ -181,7 +181,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             if threads.min(cores) == 1 { "a core".to_owned() } else { format!("{} cores", threads.min(cores)) },
         ),
         Limit::Consumer => format!(
-            "the consumer is the limit: threads waited for a free slot {} of their time, with batches of {}; {}",
+            "batches are consumed too slowly: threads waited {} of their time for a free slot (batches of {}); {}",
             share(epoch.waited_for_slot_s),
             units::bytes(epoch.output_bytes / epoch.batches.max(1)),
             if slots < 3 {
@@ -191,8 +191,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             },
         ),
         Limit::Slots => format!(
-            "too few samples are in progress: threads were idle {} of their time, because {} with {} each do not keep \
-             them busy; {}",
+            "the threads have too little work: they were idle {} of their time with {} of {} each; {}",
             share(epoch.other_s(threads)),
             units::plural(slots as u64, "slot"),
             units::plural(u64::from(batch_size), "sample"),

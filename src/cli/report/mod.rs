@@ -28,7 +28,7 @@ pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {
     let data = match made {
         Ok((made, _)) => made,
         Err(_) if cancel.load(Ordering::Relaxed) => {
-            show::note("interrupted before anything was measured, so no page was written");
+            show::note("interrupted before anything was measured, so no report was written");
             return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),

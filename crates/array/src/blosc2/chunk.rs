@@ -308,8 +308,12 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
     if body.len() == usize::from(stored) {
         return Ok(item);
     }
-    Err(Error::format("size of a special blosc2 chunk", HEADER_BYTES + usize::from(stored), HEADER_BYTES + body.len())
-        .at(12))
+    Err(Error::format(
+        "size of a blosc2 special chunk in bytes",
+        HEADER_BYTES + usize::from(stored),
+        HEADER_BYTES + body.len(),
+    )
+    .at(12))
 }
 
 /// Lists the streams of a chunk. They must be in order, without gaps, and end at the chunk's last byte.
@@ -378,7 +382,10 @@ fn walk_stream(
                 Ok(ChunkStream { kind: StreamKind::Run(value), offset, bytes: 1, out_offset, out_bytes })
             }
             _ => {
-                let text = format!("the blosc2 stream is damaged: its length field {size} does not start a valid run");
+                let text = format!(
+                    "the blosc2 stream is damaged: its length field is {size}, which is neither a byte count nor a \
+                     valid run"
+                );
                 Err(Error::malformed(text).at(at as u64))
             }
         };

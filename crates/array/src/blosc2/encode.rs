@@ -81,7 +81,7 @@ impl Encoder {
                 };
                 let given = level.map_or("none".into(), |l| l.to_string());
                 return Err(Error::usage(format!(
-                    "the compression level of {name} in Blosc2 must be {allowed}, not {given}"
+                    "the compression level of {name} in Blosc2 must be {allowed}, but {given} was given"
                 )));
             }
         };
@@ -107,7 +107,11 @@ impl Encoder {
         let header = self.header(kind, item_bytes, [unit.len(), block_bytes, chunk_bytes])?;
         let place = out.get_mut(start..start + HEADER_BYTES);
         place
-            .ok_or_else(|| Error::usage(format!("blosc2 chunk of {chunk_bytes} bytes has no room for its header")))?
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "a blosc2 chunk of {chunk_bytes} bytes is too short for its header of {HEADER_BYTES} bytes"
+                ))
+            })?
             .copy_from_slice(&header);
         Ok(())
     }

@@ -67,10 +67,14 @@ impl Levels {
         Err(Error::usage(match self {
             Self::One => format!("{name} takes no compression level, but level {given} was given"),
             Self::Range { all, .. } => {
-                format!("the compression level of {name} must be from {} to {}, not {given}", all.start(), all.end())
+                format!(
+                    "the compression level of {name} must be from {} to {}, but {given} was given",
+                    all.start(),
+                    all.end()
+                )
             }
             Self::List { all, noun, .. } => {
-                format!("the compression level of {name} must be one of {noun} ({all:?}), not {given}")
+                format!("the compression level of {name} must be one of {noun} ({all:?}), but {given} was given")
             }
         }))
     }

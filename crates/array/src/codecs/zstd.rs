@@ -67,7 +67,7 @@ impl Container for Zstd {
         let (mut pos, mut left) = (0, stored_bytes);
         while left > 0 {
             let unit = left.min(UNIT_BYTES);
-            let bytes = rest(payload, pos, "payload after the last frame")?;
+            let bytes = rest(payload, pos, "bytes before the next zstd frame")?;
             let frame = zstd_frame::walk(bytes).map_err(|e| e.at(pos as u64))?;
             if frame.content_bytes != unit as u64 {
                 return Err(Error::format("zstd content size", unit, frame.content_bytes).at(pos as u64));
@@ -120,7 +120,7 @@ impl PayloadDecoder for ZstdDecoder {
         for start in (0..stored_bytes).step_by(UNIT_BYTES) {
             let bytes = start..(start + UNIT_BYTES).min(stored_bytes);
             let to = grow(window, bytes.len());
-            let frame = rest(payload, pos, "payload after the last frame")?;
+            let frame = rest(payload, pos, "bytes before the next zstd frame")?;
             pos += self.decode_unit(frame, to).map_err(|e| e.at(pos as u64))?;
             each(&StoredBlock::Bytes(to), bytes)?;
         }

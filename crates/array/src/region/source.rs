@@ -56,7 +56,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         if !container.fits(stored_bytes, payload.len()) {
             let payload = payload.len();
             return Err(Error::malformed(format!(
-                "the payload is damaged: {payload} bytes cannot decode to {stored_bytes} bytes"
+                "the payload is damaged: its size of {payload} bytes does not fit an array of {stored_bytes} bytes"
             )));
         }
         if stored_bytes == 0 {

@@ -153,7 +153,7 @@ fn fixed_of<S: Element + Default + Into<u16>>(
         f32::store(&to, out);
     }
     if top > tables.top {
-        return Err(Error::format("fixed-point element", format!("at most {}", tables.top), top));
+        return Err(Error::format("stored value of a fixed-point element", format!("at most {}", tables.top), top));
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ fn widen<S: Widen>(to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
         Dtype::F16 => convert(|s: S| f16::from_f32(s.to_f32()), stored, out),
         Dtype::F32 => convert(S::to_f32, stored, out),
         Dtype::F64 => convert(S::to_f64, stored, out),
-        _ => return Err(Error::format("decoded type for the integer transform", "a number", to)),
+        _ => return Err(Error::format("decoded type for the integer transform", "a numeric type", to)),
     }
     Ok(())
 }

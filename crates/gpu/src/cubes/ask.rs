@@ -89,9 +89,8 @@ impl Picks {
     }
 
     fn list(bands: &[u64]) -> Result<Self> {
-        let number = |n: u64| {
-            u32::try_from(n).map_err(|_| Error::limit("number of bands", "device maximum", u32::MAX.into(), n))
-        };
+        let number =
+            |n: u64| u32::try_from(n).map_err(|_| Error::limit("number of bands", "u32::MAX", u32::MAX.into(), n));
         let mut list = Vec::with_capacity(bands.len());
         for (place, band) in (0..).zip(bands) {
             list.push(Pick { band: number(*band)?, place: number(place)? });
@@ -287,8 +286,7 @@ impl Ask {
     /// # Errors
     /// `Limit` if an axis is too long for the device.
     pub(super) fn steps(&self) -> Result<[u32; 5]> {
-        let number =
-            |n: u64| u32::try_from(n).map_err(|_| Error::limit("axis length", "device maximum", u32::MAX.into(), n));
+        let number = |n: u64| u32::try_from(n).map_err(|_| Error::limit("axis length", "u32::MAX", u32::MAX.into(), n));
         let (rows, columns, picks) = (number(self.rows)?, number(self.region_columns)?, number(self.picks.count())?);
         let columns = if self.is_flat { picks } else { columns };
         if let Some([a, b, c, d]) = self.turned_box {

@@ -61,9 +61,8 @@ pub(super) type KeptStream = [u8; 16];
 /// `Usage` if the payload is plain zstd, because the host decodes parts of it. The appended bytes are then meaningless.
 pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>) -> Result<()> {
     let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    let number = |n: usize| {
-        u32::try_from(n).map_err(|_| Error::limit("size of a chunk", "device maximum", u32::MAX.into(), n as u64))
-    };
+    let number =
+        |n: usize| u32::try_from(n).map_err(|_| Error::limit("size of a chunk", "u32::MAX", u32::MAX.into(), n as u64));
     for n in [at, payload.len() as u64] {
         words(&halves(n));
     }

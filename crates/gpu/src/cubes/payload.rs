@@ -66,7 +66,7 @@ impl PayloadSource<'_> {
             }
             Self::Walked(Units::Raw(_), _) => None,
             Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
-                let chunk = chunk.unwrap_or_else(|| bug("the kept tables of an array have changed"));
+                let chunk = chunk.unwrap_or_else(|| bug("the decoding tables of an array were overwritten"));
                 let holds = match chunk.content {
                     KeptContent::Stored => Holds::Stored,
                     KeptContent::Repeated(item) => Holds::Repeated(item),

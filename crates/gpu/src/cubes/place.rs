@@ -47,7 +47,7 @@ impl<'a> SlotMemory<'a> {
                 self.at += bytes as u64;
                 Ok((at, taken))
             }
-            None => Err(Error::limit("size of a compressed array", "staging memory", held as u64, bytes as u64)),
+            None => Err(Error::limit("size of a compressed array", "staged_bytes", held as u64, bytes as u64)),
         }
     }
 

@@ -90,10 +90,10 @@ impl<'a> PreparedArray<'a> {
         steps: impl Into<AfterDecoding<'a>>,
         limits: &Limits,
     ) -> Result<Self> {
-        let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
+        let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the decoding tables of an array were overwritten"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
             return Err(Error::usage(format!(
-                "the kept tables of the array are for a payload of {} bytes, not for this one",
+                "the size of the stored array differs from the {} bytes that its decoding tables were made for",
                 kept.bytes
             )));
         }
@@ -425,7 +425,7 @@ pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], 
 }
 
 fn number(what: &'static str, n: u64) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::limit(what, "device maximum", u32::MAX.into(), n))
+    u32::try_from(n).map_err(|_| Error::limit(what, "u32::MAX", u32::MAX.into(), n))
 }
 
 fn code(element: ElementType) -> u32 {

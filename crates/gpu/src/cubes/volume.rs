@@ -45,9 +45,8 @@ impl<'a> VolumeRow<'a> {
     /// # Errors
     /// `Limit` if a side is too long for the device.
     pub(super) fn put_table(&self, out: &mut Vec<u8>) -> Result<()> {
-        let number = |n: u64| {
-            u32::try_from(n).map_err(|_| Error::limit("side of a volume", "device maximum", u32::MAX.into(), n))
-        };
+        let number =
+            |n: u64| u32::try_from(n).map_err(|_| Error::limit("side of a volume", "u32::MAX", u32::MAX.into(), n));
         let (VolumeWarp { map, within, low, .. }, part) = (self.warp, self.part);
         put_all(map.map(f64::to_bits), &[], out);
         let [_, height, width] = self.sides;

@@ -32,17 +32,11 @@ pub(crate) fn assemble(
     tables: &mut Vec<u8>,
 ) -> Result<CubeWork> {
     let count = |n: usize| {
-        u32::try_from(n).map_err(|_| {
-            Error::limit("number of table entries in a batch", "device maximum", u32::MAX.into(), n as u64)
-        })
+        u32::try_from(n)
+            .map_err(|_| Error::limit("number of table entries in a batch", "u32::MAX", u32::MAX.into(), n as u64))
     };
     if entries.len() > MOST_CUBES {
-        return Err(Error::limit(
-            "number of arrays in a batch",
-            "device maximum",
-            MOST_CUBES as u64,
-            entries.len() as u64,
-        ));
+        return Err(Error::limit("number of arrays in a batch", "MOST_CUBES", MOST_CUBES as u64, entries.len() as u64));
     }
     let put_planes = |places: &BlockPlaces, tables: &mut Vec<u8>| {
         let at = start + align(tables);
@@ -88,8 +82,7 @@ pub(crate) fn assemble(
     rows.iter().for_each(|row| row.put(tables));
     let most = |of: fn(&CubeRow) -> u64| {
         let most = rows.iter().map(of).max().unwrap_or(0);
-        u32::try_from(most)
-            .map_err(|_| Error::limit("number of pixels in an array", "device maximum", u32::MAX.into(), most))
+        u32::try_from(most).map_err(|_| Error::limit("number of pixels in an array", "u32::MAX", u32::MAX.into(), most))
     };
     Ok(CubeWork {
         slot_bytes: scratch + MARGIN,

@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(at_least("the driver's CUDA version", DRIVER, (12, 0)), Ok(()));
         assert_eq!(at_least("the driver's CUDA version", DRIVER, (13, 0)), Ok(()));
         let error = at_least("the driver's CUDA version", DRIVER, (11, 8)).unwrap_err();
-        assert_eq!(error.to_string(), "the driver's CUDA version is 11.8, but the kernels need 12.0 or later");
+        assert_eq!(error.to_string(), "the driver's CUDA version is 11.8, but the kernels need 12.0 or higher");
         assert!(at_least("the device's compute capability", CAPABILITY, (7, 0)).is_err());
     }
 }

@@ -18,7 +18,7 @@ pub enum GpuError {
         count: u32,
     },
     /// The driver or the device is too old for the kernels.
-    #[error("{what} is {}.{}, but the kernels need {}.{} or later", found.0, found.1, expected.0, expected.1)]
+    #[error("{what} is {}.{}, but the kernels need {}.{} or higher", found.0, found.1, expected.0, expected.1)]
     TooOld {
         /// The version that is too low: the driver's CUDA version or the device's compute capability.
         what: &'static str,
@@ -58,7 +58,7 @@ pub enum GpuError {
         count: u64,
     },
     /// This process is a fork of the process that opened the device.
-    #[error("this CUDA device was opened in the parent process and cannot be used after fork")]
+    #[error("this CUDA device was opened in the parent process and cannot be used after a fork")]
     Forked,
     /// Threads are still filling memory that is to be uploaded or reused.
     #[error("the staging memory is still being filled")]

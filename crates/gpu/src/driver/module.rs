@@ -45,8 +45,8 @@ impl Module {
     pub(super) fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, GpuError> {
         let missing = || GpuError::Driver {
             call: "launching a GPU kernel",
-            name: "not found".into(),
-            text: format!("the loaded module has no kernel `{name}`"),
+            name: "missing from the loaded module".into(),
+            text: format!("`{name}`"),
         };
         self.kernels.get(name).copied().ok_or_else(missing)
     }

@@ -77,8 +77,7 @@ impl Decoding {
             FieldSource::Picture { view, changes, .. } => {
                 let levels = pictures::most_level_bytes(changes, elements / 3);
                 // All crops of a picture share its samples, of which there are at most three for each pixel.
-                // `memory_bytes` derives three bytes from each byte of the record.
-                let samples = sizes.pixels.saturating_sub(sizes.record_bytes).saturating_mul(3);
+                let samples = sizes.pixels.saturating_mul(3);
                 let tables = rows.saturating_mul(view_table_bytes(view, elements / rows.max(1) / 3));
                 levels.saturating_add(samples).saturating_add(tables)
             }

@@ -119,7 +119,7 @@ impl ReencodeOptions {
         }
         match self.resize {
             Resize::ShortSide(0) | Resize::LongSide(0) => {
-                Err(Error::usage("pictures must be shrunk to a side of at least 1 pixel, not 0"))
+                Err(Error::usage("cannot shrink pictures to a side of 0 pixels: the least is 1"))
             }
             _ => Ok(()),
         }

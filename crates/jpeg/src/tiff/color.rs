@@ -29,8 +29,8 @@ impl Ink {
         };
         let photometric = directory.integer_or(262, usual)?;
         let refused = |found: String| {
-            let supported = "gray, RGB, palette, CMYK or YCbCr";
-            Err(Error::malformed(format!("TIFFs with {found} are not supported: the colours must be {supported}")))
+            let supported = "greyscale, RGB, palette, CMYK, YCbCr";
+            Err(Error::malformed(format!("TIFFs with {found} are not supported (supported: {supported})")))
         };
         let needed = match photometric {
             0 | 1 | 3 => 1,
@@ -39,7 +39,7 @@ impl Ink {
             8 => return refused("CIELab colours".to_owned()),
             9 => return refused("ICCLab colours".to_owned()),
             10 => return refused("ITULab colours".to_owned()),
-            32803 => return refused("raw data of a camera sensor".to_owned()),
+            32803 => return refused("raw camera data".to_owned()),
             32844 | 32845 => return refused("LogL or LogLuv colours".to_owned()),
             other => return refused(format!("photometric interpretation {other}")),
         };
@@ -112,9 +112,9 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     let count = usize::from(Depth(bits).most()) + 1;
     if levels.len() < 3 * count {
         return Err(Error::malformed(format!(
-            "the palette of the TIFF is too short: {count} colours need {} numbers, but it has {}",
-            3 * count,
-            levels.len()
+            "the palette of the TIFF has {} values, but {count} colours need {}",
+            levels.len(),
+            3 * count
         )));
     }
     // A few old writers store 8-bit levels instead of 16-bit levels.
@@ -157,7 +157,9 @@ impl YCbCr {
         });
         let (Some(across), Some(down)) = (across, down) else {
             let [across, down] = subsampling;
-            return Err(Error::format("TIFF chroma subsampling", "1, 2 or 4", format!("{across} × {down}")));
+            return Err(Error::malformed(format!(
+                "TIFFs with {across} × {down} chroma subsampling are not supported: each factor must be 1, 2 or 4"
+            )));
         };
         let luma = floats(directory, 529, [0.299, 0.587, 0.114])?;
         let reference = floats(directory, 532, [0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?;

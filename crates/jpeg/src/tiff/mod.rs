@@ -120,7 +120,7 @@ impl<'a> Tiff<'a> {
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
-        let none = || Error::malformed("the TIFF has no list of the offsets of its strips or tiles");
+        let none = || Error::malformed("the TIFF does not say where its strips or tiles are stored");
         // The picture has alpha only if its first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());

@@ -153,7 +153,7 @@ impl<'a> Tensor<'a> {
     fn shaped<T, D: Dimension>(&self, values: &'a [T], shape: &[u64]) -> Result<ArrayView<'a, T, D>> {
         let axes: Vec<usize> = shape.iter().map(|&axis| to_usize(axis)).collect();
         let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| {
-            Error::usage(format!("the {} do not fill the shape {shape:?}: {error}", self.titled("values")))
+            Error::usage(format!("cannot arrange the {} in the shape {shape:?}: {error}", self.titled("values")))
         })?;
         view.into_dimensionality().map_err(|_| {
             Error::usage(format!(

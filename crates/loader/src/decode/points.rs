@@ -164,9 +164,9 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
             let named = |format: BoxFormat| [Setting::word("format", format.name())];
             let hint = more
                 .iter()
-                .fold(Hint::new("pass ").and(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
+                .fold(Hint::new("try ").and(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
             Error::usage(format!("box {row} has a negative width or height: {found}"))
-                .with_hint(hint.then(", which fits all boxes in this sample"))
+                .with_hint(hint.then(", so that all boxes in this sample are valid"))
         }
     }
 }
@@ -190,7 +190,11 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => Err(Error::usage(format!(
             "boxes must be in pixels, but all numbers in the sample are from 0 to 1, for example {first:?}"
         ))
-        .with_hint("add `relative` if the boxes are fractions of the picture's sides")),
+        .with_hint(
+            Hint::new("pass ")
+                .and([Setting::on("relative")])
+                .then(" if the boxes are fractions of the picture's sides"),
+        )),
         _ => Ok(()),
     }
 }

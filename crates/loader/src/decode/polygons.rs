@@ -4,7 +4,7 @@
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use shardpack_array::Array;
-use shardpack_format::{Error, Limits, Result};
+use shardpack_format::{Error, Hint, Limits, Result, Setting};
 use std::fmt;
 
 /// Largest plausible coordinate of a relative polygon, as a multiple of the picture's side.
@@ -109,7 +109,11 @@ impl Unit {
             (false, _, false, Some(point)) => Err(Error::usage(format!(
                 "polygons must be in pixels, but all numbers in the sample are from 0 to 1, for example {point:?}"
             ))
-            .with_hint("add `relative` if the polygons are fractions of the picture's sides")),
+            .with_hint(
+                Hint::new("pass ")
+                    .and([Setting::on("relative")])
+                    .then(" if the polygons are fractions of the picture's sides"),
+            )),
             _ => Ok(()),
         }
     }
@@ -277,7 +281,7 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
         let Self { walk, list, depth } = self;
         if depth == 0 && walk.kept.is_some() {
-            return Err(walk.refuse("a list for each box", "a number"));
+            return Err(walk.refuse("one list of polygons per box", "a number"));
         }
         let Some(x) = list.x.take() else {
             list.x = Some(number);
@@ -370,13 +374,13 @@ mod tests {
         let error = moved(three, &kept(2, &[0])).unwrap_err().to_string();
         assert!(error.contains("expected one row for each of 2 boxes, found 3 rows"), "{error}");
         let error = moved("[1,2]", &kept(1, &[0])).unwrap_err().to_string();
-        assert!(error.contains("expected a list for each box, found a number"), "{error}");
+        assert!(error.contains("expected one list of polygons per box, found a number"), "{error}");
     }
 
     #[test]
     fn other_json_than_polygons_is_refused() {
         for (text, said) in [
-            ("3", "polygons: expected lists"),
+            ("3", "nested lists of this form, found a number"),
             ("null", "found null"),
             ("{}", "found an object"),
             ("[[1,2,3]]", "an odd number of values"),

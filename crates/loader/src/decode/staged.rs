@@ -166,12 +166,12 @@ impl RowDecoder {
 }
 
 fn no_room(error: io::Error) -> FormatError {
-    FormatError::internal("row for the device", "room for the row", error)
+    FormatError::internal(format!("cannot stage a row for the device: {error}"), "", "")
 }
 
 impl OddRow {
     pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
-        let failed = |error| Error::io(format!("row {} of the batch", self.row), "clear its device memory", error);
+        let failed = |error| Error::io(format!("batch row {} in device memory", self.row), "clear the row", error);
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)
     }
 

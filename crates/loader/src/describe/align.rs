@@ -65,12 +65,12 @@ pub(crate) fn boxes_of(options: &LoaderOptions, schema: &Schema, name: &str, vie
             let hint = Hint::new("align the boxes of the pictures")
                 .only(Voice::Python, ": align={\"boxes\": sp.align.boxes()}")
                 .only(Voice::Rust, ": `align([(\"boxes\", \"boxes\".parse()?)])`");
-            ("no field is aligned as its boxes".to_owned(), hint)
+            ("no field with boxes is aligned with it".to_owned(), hint)
         }
         several => {
             let names: Vec<&str> = several.iter().map(|(field, _)| *field).collect();
-            let hint = Hint::new("align one of them as boxes");
-            (format!("several fields are aligned as its boxes: {}", names.join(", ")), hint)
+            let hint = Hint::new("align only one of them as boxes");
+            (format!("several fields with boxes are aligned with it: {}", names.join(", ")), hint)
         }
     };
     let text = format!("picture `{}` is cropped around its boxes, but {reason}", name.escape_debug());
@@ -213,14 +213,15 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             .map_err(|error| error.with_hint(format!("load arrays as {how} with a separate loader")));
     }
     if !options.view.augment.is_none() {
-        let hint = Hint::new("flip or rotate the picture instead (")
+        let hint = Hint::new("flip the picture with ")
             .and([Setting::number("flip", 0.5)])
-            .then(" in its view, or `random_rotation`): the aligned field follows it");
+            .then(" in its view, or rotate it with `random_rotation`: the aligned field follows");
         return refuse(first, "an aligned field cannot be flipped or rotated without its picture".into())
             .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
-        return refuse(first, "a selection of bands cannot be aligned with a picture".into());
+        return refuse(first, "`bands` cannot be combined with aligned fields".into())
+            .map_err(|error| error.with_hint("leave out `bands`, or load the aligned fields with a separate loader"));
     }
     let moves = options.view.augment_pictures.iter().any(Augmentation::moves);
     if moves && array_augmentation(schema, options).is_some() {

@@ -94,9 +94,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
                 let error = Error::usage(format!(
                     "the dtype {dtype} applies only to decoded arrays with three axes, but none is loaded"
                 ));
-                let hint = Hint::new("name the picture field in ")
+                let hint = Hint::new("to load pictures with this dtype, name their field in ")
                     .and([Setting::named("dtype")])
-                    .then(", or pass mean and std, to change the type of pictures");
+                    .then(", or pass mean and std");
                 return Err(error.with_hint(hint));
             }
         }
@@ -221,7 +221,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
             };
             match fields.iter().find(|(name, _)| !is_known(name)) {
                 None => return Ok(()),
-                Some((name, _)) => not_loaded("no-data replacement", name),
+                Some((name, _)) => return Err(not_loaded("no-data replacement", name)),
             }
         }
     };
@@ -230,7 +230,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
 
 fn not_loaded(option: &str, field: &str) -> Error {
     Error::usage(format!(
-        "{option} cannot be applied: field `{}` is not loaded as a decoded array",
+        "{option} cannot be applied to field `{}`: it is not loaded as a decoded array",
         field.escape_debug()
     ))
 }

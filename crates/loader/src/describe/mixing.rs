@@ -37,9 +37,8 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     };
     if let Some(other) = plans.iter().find(|plan| !is_mixed(plan) || !is_dense(plan)) {
         let name = other.name.escape_debug();
-        let reason = format!(
-            "field `{name}` cannot be mixed: it is not a fixed-size picture, a mask aligned with one, or a scalar"
-        );
+        let reason =
+            format!("field `{name}` cannot be mixed: only fixed-size pictures, their aligned masks and scalars can be");
         return refuse(&reason).map_err(leave_out);
     }
     let mask = plans.iter().find(|plan| matches!(plan.kind, FieldType::Mask(_)));
@@ -67,7 +66,7 @@ fn plan_label(plans: &mut [FieldPlan], mix: &BatchMix, is_aligned: bool) -> Resu
         }
         if mosaics > 0 {
             return refuse("a mosaic shows four pictures, which have no common `label`")
-                .map_err(|error| error.with_hint("leave the field out, or use mixup and cutmix alone"));
+                .map_err(|error| error.with_hint("leave the field out, or use only mixup and cutmix"));
         }
         if mix.classes == 0 {
             let hint = Hint::new("")

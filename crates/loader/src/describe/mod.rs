@@ -264,7 +264,7 @@ fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {
         return Ok(());
     }
-    let hint = "use `patch224x224` to cut arrays";
+    let hint = Hint::new("to cut patches from arrays, use ").and([Setting::word("cube", "patch224x224")]);
     Err(Error::usage("a picture view needs pictures, but the dataset has none").with_hint(hint))
 }
 

@@ -62,7 +62,8 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         return match plans.iter().any(is_moved) {
             true => Ok(()),
             false => Err(Error::usage(
-                "the augmentation needs a decoded picture, or an array with two or three axes, but none is loaded",
+                "`random_affine`, `random_affine_3d` and `random_rotation` need a decoded picture, or an array with \
+                 two or three axes, but none is loaded",
             )),
         };
     }
@@ -81,8 +82,12 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
         };
         let has_unused = |change: &Augmentation| change.outside().is_some_and(unused);
         return match (changes.iter().any(has_unused), has_masks) {
-            (true, false) => Err(Error::usage("`fill` and `mask_fill` apply only to arrays, but pictures are loaded")),
-            (true, true) => Err(Error::usage("`fill` applies only to arrays, but pictures are loaded")),
+            (true, false) => Err(Error::usage("`fill` and `mask_fill` apply only to arrays, but pictures are loaded")
+                .with_hint("leave out `fill` and `mask_fill`")),
+            (true, true) => {
+                Err(Error::usage("`fill` applies only to arrays, but pictures are loaded")
+                    .with_hint("leave out `fill`"))
+            }
             (false, _) => Ok(()),
         };
     }

@@ -186,13 +186,14 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
              nor [depth, height, width, channels]"
         ))
         .with_hint(format!(
-            "cut arrays of [height, width] or [height, width, channels] with `patch{height}x{width}`, or leave the field out"
+            "use `patch{height}x{width}` for arrays with the shape [height, width] or [height, width, channels], or \
+             leave the field out"
         ));
     }
     if let FieldType::Array(ArrayField { cut: Some(_), .. }) = plan.kind {
-        let hint = Hint::new("select bands that all samples have with ")
+        let hint = Hint::new("use ")
             .and([Setting::named("bands")])
-            .then(", or pack each sensor as a separate dataset");
+            .then(" to select bands that all samples have, or pack each sensor as a separate dataset");
         return Error::usage(format!(
             "cannot cut several patches per sample from field `{field}`: its samples have different numbers of bands"
         ))

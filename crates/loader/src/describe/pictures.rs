@@ -33,7 +33,7 @@ pub(crate) fn plan(
     let clip = frames_column(schema, name).map(|count| ClipField { clip, count });
     let boxes = align::boxes_of(options, schema, name, view)?;
     if boxes.is_some() && clip.is_some() {
-        let reason = "a crop that depends on boxes shows single pictures, but the field contains clips";
+        let reason = "only single pictures can be cropped around boxes, but the field contains clips";
         return Err(Error::usage(format!("field `{}`: {reason}", name.escape_debug())));
     }
     let kind = FieldType::Picture(PictureField {
@@ -75,7 +75,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     changes.iter().try_for_each(Augmentation::check)?;
     if changes.len() > Augmentation::MOST as usize {
         let (most, found) = (Augmentation::MOST, changes.len());
-        return Err(Error::usage(format!("at most {most} picture augmentations are supported, but {found} are given")));
+        return Err(Error::usage(format!("at most {most} picture augmentations are supported, not {found}")));
     }
     let refuse = |reason: String| Err(Error::usage(reason));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));

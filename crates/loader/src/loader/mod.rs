@@ -345,6 +345,6 @@ impl Loader {
 }
 
 fn forked() -> Error {
-    Error::usage("this loader was started in the parent process and cannot be used after fork")
+    Error::usage("this loader was started in the parent process and cannot be used after a fork")
         .with_hint("open the loader after the fork, or use the `spawn` start method for workers")
 }

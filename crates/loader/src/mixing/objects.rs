@@ -157,9 +157,14 @@ fn join<'a>(plan: &ObjectPlan, parts: impl Iterator<Item = &'a Object>, limits: 
         let is_shorter = matches!((&*own, &*longest), ([_, 2], [_, 2])) && first.dtype() == Dtype::F32;
         if array.dtype() != first.dtype() || own != longest && !is_shorter {
             let name = plan.name.escape_debug();
-            let text = format!("the rows of field `{name}` must have the same shape, but have {longest:?} and {own:?}");
+            let text = format!(
+                "the rows of field `{name}` must have the same shape and type, but have the shapes {longest:?} and \
+                 {own:?}, and the types {} and {}",
+                first.dtype(),
+                array.dtype()
+            );
             return Err(Error::usage(text)
-                .with_hint("leave the field out, or pack all arrays of the field with the same shape"));
+                .with_hint("leave the field out, or pack all its arrays with the same shape and type"));
         }
         let own = bytes_of(&own)?;
         for row in array.bytes().chunks_exact(own.max(1)) {
@@ -231,7 +236,9 @@ mod tests {
         assert_eq!(join(&[]).unwrap(), None);
         let error = join(&[&array(&[1, 4]), &array(&[1, 5])]).unwrap_err().to_string();
         assert!(
-            error.contains("the rows of field `polygons` must have the same shape, but have [5] and [4]"),
+            error.contains(
+                "the rows of field `polygons` must have the same shape and type, but have the shapes [5] and [4]"
+            ),
             "{error}"
         );
         let few = Limits { max_decoded_bytes: 20, ..Limits::default() };

@@ -169,7 +169,7 @@ impl Align {
 /// Class that segmentation losses ignore by default.
 const MASK_FILL: f64 = 255.0;
 
-const KINDS: &str = "mask, instances, boxes, keypoints, polygons, or rows with of=FIELD";
+const KINDS: &str = "mask, instances, boxes, keypoints, polygons or `rows,of=FIELD`";
 
 impl FromStr for Align {
     type Err = Error;
@@ -273,12 +273,12 @@ mod tests {
             ("", "mask, instances, boxes"),
             ("box", "mask, instances, boxes"),
             ("mask,nearest", "mask, instances, boxes"),
-            ("polygons,swap=1-2", "each at most once"),
-            ("instances,fill=0", "each at most once"),
-            ("mask,format=xyxy", "each at most once"),
-            ("boxes,fill=0", "each at most once"),
+            ("polygons,swap=1-2", "is repeated or does not apply"),
+            ("instances,fill=0", "is repeated or does not apply"),
+            ("mask,format=xyxy", "is repeated or does not apply"),
+            ("boxes,fill=0", "is repeated or does not apply"),
             ("mask,fill=ignore", "fill=0"),
-            ("mask,picture=a,picture=b", "each at most once"),
+            ("mask,picture=a,picture=b", "is repeated or does not apply"),
             ("boxes,format=yxyx", "format=xyxy"),
             ("boxes,unit=cm", "unit=pixel"),
             ("boxes,visible=half", "visible=0.25"),
@@ -287,7 +287,7 @@ mod tests {
             ("rows", "of=FIELD"),
         ] {
             let error = bad.parse::<Align>().unwrap_err().to_string();
-            assert!(error.contains(said) && error.ends_with(&format!("`{bad}`")), "{error}");
+            assert!(error.contains(said) && error.starts_with(&format!("invalid alignment `{bad}`")), "{error}");
         }
         for bad in ["boxes,visible=1.5", "boxes,visible=NaN"] {
             assert!(bad.parse::<Align>().unwrap_err().to_string().contains("0 to 1"));

@@ -158,8 +158,8 @@ impl Sampling for Order {
 
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let lanes = (1..=Self::LANES_TRIED).find(|&lanes| self.clone().lanes(lanes).fingerprint() == other)?;
-        let hint = Hint::new("use ").and([Setting::number("lanes", lanes)]);
-        Some(hint.then(format!(" instead of {}, as when the state was saved", self.lanes)))
+        let hint = Hint::new("the state was saved with ").and([Setting::number("lanes", lanes)]);
+        Some(hint.then(format!(", so pass that instead of {}", self.lanes)))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

@@ -86,7 +86,7 @@ impl Patched {
     fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
         if scenes.unit() != Unit::Samples {
             return Err(Error::usage(format!(
-                "patches can be drawn only from an order of whole samples, but this order already draws {}",
+                "patches can be drawn only from a sampling of whole samples, but this one already draws {}",
                 scenes.unit()
             )));
         }
@@ -151,8 +151,8 @@ impl Sampling for Patched {
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let open = (1..=Self::OPEN_TRIED).find(|&open| self.clone().open_scenes(open).fingerprint() == other)?;
         let own = self.open;
-        let hint = Hint::new("use ").and([Setting::number("open_scenes", open)]);
-        Some(hint.then(format!(" instead of {own}, as when the state was saved")))
+        let hint = Hint::new("the state was saved with ").and([Setting::number("open_scenes", open)]);
+        Some(hint.then(format!(", so pass that instead of {own}")))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

@@ -23,16 +23,17 @@ impl Sources {
         };
         if parts.len() != wanted.len() {
             let (mixed, loaded) = (wanted.len(), parts.len());
-            return Err(Error::usage(format!("the order draws from {mixed} datasets, but the loader has {loaded}"))
-                .with_hint("join the same datasets with `concat`, in the same order"));
+            return Err(Error::usage(format!("`sampling` draws from {mixed} datasets, but the loader has {loaded}"))
+                .with_hint("load a `concat` of the datasets that `sampling` was made for, in the same sequence"));
         }
         for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
             let len = part.end - part.start;
             if wanted > len {
                 let dataset = if parts.len() == 1 { "the dataset".to_owned() } else { format!("dataset {number}") };
                 return Err(Error::usage(format!(
-                    "the order draws from {wanted} samples, but {dataset} has only {len}"
-                )));
+                    "`sampling` draws from {wanted} samples, but {dataset} has only {len}"
+                ))
+                .with_hint("make `sampling` for the dataset that is loaded"));
             }
         }
         Ok(Self(parts))

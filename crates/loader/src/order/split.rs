@@ -127,7 +127,7 @@ impl Split {
         }
         for (number, (part, share)) in parts.iter_mut().zip(&self.shares).enumerate() {
             if part.is_empty() {
-                let units = if groups.is_some() { ", and each group stays in one part" } else { "" };
+                let units = if groups.is_some() { ", and groups cannot be divided between parts" } else { "" };
                 let count = samples.len();
                 let text = format!(
                     "part {number} of the split would be empty: its share is {share} of {count} samples{units}"
@@ -143,7 +143,7 @@ impl Split {
         if self.is_growing {
             shardpack_format::Hint::new("choose larger shares, or a different ")
                 .and([Setting::named("seed")])
-                .then(" if these samples are already a part of a growing split")
+                .then(" if these samples come from a growing split: the same seed would leave a part empty")
         } else {
             "choose larger shares".into()
         }
@@ -264,7 +264,7 @@ impl Attribute {
                 let column = dataset.column(name)?;
                 if matches!(column.dtype(), Dtype::F16 | Dtype::F32 | Dtype::F64) {
                     return Err(Error::usage(format!(
-                        "`{option}` needs a field of integers, but field `{}` has the type {}",
+                        "`{option}` needs an integer field, but field `{}` has the type {}",
                         name.escape_debug(),
                         column.dtype()
                     ))

@@ -3,7 +3,7 @@
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use shardpack_format::Hint;
+use shardpack_format::{Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::fmt;
 
@@ -50,13 +50,15 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
             let (saved, own) = (state.unit.in_words(), self.unit().in_words());
-            let text = format!("the state was saved while loading {saved}, but this loader loads {own}");
+            let text = format!("the state was saved by a loader that loads {saved}, but this loader loads {own}");
             return Err(Error::usage(text).with_hint("use the same patch options as when the state was saved"));
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
-            let other = "use the same dataset, generation, subset, mode and lanes as when the state was saved";
-            let hint = self.difference(found).unwrap_or_else(|| other.into());
+            let other = Hint::new("load the same generation and subset of the dataset, with the same ")
+                .and([Setting::named("mode").in_python("shuffle"), Setting::named("lanes")])
+                .then(" as when the state was saved");
+            let hint = self.difference(found).unwrap_or(other);
             return Err(Error::usage(format!(
                 "the state belongs to another loader: its fingerprint is {found}, but this loader has {expected}"
             ))
@@ -73,7 +75,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         if state.samples_consumed > epoch.len() {
             let (consumed, all) = (state.samples_consumed, epoch.len());
             return Err(Error::usage(format!(
-                "the state is at position {consumed} of the epoch, but the epoch has only {all} positions"
+                "the state was saved after {consumed} samples of the epoch, but this loader has only {all} per epoch"
             )));
         }
         Ok(epoch)
@@ -152,7 +154,7 @@ impl Unit {
     fn in_words(self) -> String {
         match self {
             Self::Samples => "whole samples".to_owned(),
-            Self::Patches(_) => self.to_string(),
+            Self::Patches(count) => format!("{count} patches per sample"),
             Self::Grid { .. } => {
                 self.to_string().replace("grids of ", "grid patches of size ").replace(", overlap ", " with overlap ")
             }

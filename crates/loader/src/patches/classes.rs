@@ -188,12 +188,7 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
         }
     };
     found.ok_or_else(|| {
-        FormatError::limit(
-            "memory for locating the classes in a mask",
-            "max_decoded_bytes",
-            most,
-            most.saturating_add(1),
-        )
+        FormatError::limit("the list of class positions in a mask", "max_decoded_bytes", most, most.saturating_add(1))
     })
 }
 

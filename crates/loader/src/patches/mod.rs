@@ -99,10 +99,10 @@ impl PatchPlan {
         let expected = u64::from(own().unwrap_or(self.most));
         if found != expected {
             let text = format!(
-                "the loader planned {expected} grid patches for this sample, but its size {scene:?} gives {found}"
+                "the loader planned {expected} grid patches for this sample, but its size {scene:?} needs {found}"
             );
             return Err(FormatError::usage(text)
-                .with_hint("pack the dataset again, so that its index has the correct size of each sample"));
+                .with_hint("the index has a wrong size for this sample: pack the dataset again"));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }

@@ -221,7 +221,11 @@ impl Planner {
 
     fn put(&mut self, plan: &mut BatchPlan, step: &Step) {
         let Some(source) = self.sources.samples(step.at.source) else {
-            let error = Error::usage(format!("the order draws from dataset {}, which is not loaded", step.at.source));
+            let error = Error::usage(format!(
+                "the order takes samples from dataset number {}, but the loader has no dataset with this number: \
+                 create the order for the same datasets as the loader",
+                step.at.source
+            ));
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
         self.begun += u64::from(step.read.is_some());

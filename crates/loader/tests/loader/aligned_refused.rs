@@ -67,9 +67,12 @@ fn samples_that_lack_something_and_damage() {
         assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
         skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
     };
-    refused("the mask in field `mask` has the shape [3, 4], but the upright picture is 40 × 56", &|values| {
-        values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
-    });
+    refused(
+        "the mask in field `mask` has the shape [3, 4], but the picture (after Exif rotation) is 40 × 56",
+        &|values| {
+            values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
+        },
+    );
     refused("field `boxes` (xyxy boxes in pixels): the shape must be [boxes, 4], but is [4, 5]", &|values| {
         values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
     });
@@ -84,7 +87,7 @@ fn samples_that_lack_something_and_damage() {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
     );
-    assert_eq!(hint, "pass `format = xywh` or `format = cxcywh`, which fits all boxes in this sample");
+    assert_eq!(hint, "try `format = xywh` or `format = cxcywh`, so that all boxes in this sample are valid");
     let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
     refused(
         "field `boxes` (xyxy boxes in pixels): boxes must be in pixels, but all numbers in the sample are from 0 to 1",
@@ -189,11 +192,11 @@ fn masks_of_objects_and_polygons_that_are_none() {
         (
             "instances",
             &(|_: [u64; 2]| vec![2_u64, 3, 4]) as &dyn Fn([u64; 2]) -> Vec<u64>,
-            "(masks of objects): the shape must be [masks,",
+            "(masks of objects): the shape must be [number of masks,",
         ),
-        ("instances", &|[h, w]| vec![h, w], "the shape must be [masks,"),
+        ("instances", &|[h, w]| vec![h, w], "the shape must be [number of masks,"),
         ("instances,rows=boxes", &|[h, w]| vec![4, h, w], "expected one row for each of 5 boxes, found 4 rows"),
-        ("instances", &|_| vec![5, 0, 0], "the shape must be [masks,"),
+        ("instances", &|_| vec![5, 0, 0], "the shape must be [number of masks,"),
         (
             "polygons,rows=boxes",
             &|_| vec![5, 2],

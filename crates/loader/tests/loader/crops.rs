@@ -155,7 +155,7 @@ fn crops_that_contradict_other_options_are_refused() {
     assert!(refused(options().crops([bad])).contains("num_magnitude_bins"));
     let many = view.clone().augmented(vec![augment("random_grayscale"); 1024]);
     let error = refused(options().augment_pictures(vec![augment("random_grayscale")]).crops([many]));
-    assert!(error.contains("at most 1024 picture augmentations are supported, but 1025 are given"), "{error}");
+    assert!(error.contains("at most 1024 picture augmentations are supported, not 1025"), "{error}");
     let mut every_field = options().crops([view.augmented([augment("random_rotation(degrees=5)")])]);
     every_field.output.fields = None;
     let error = refused(every_field);

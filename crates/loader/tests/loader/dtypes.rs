@@ -163,7 +163,9 @@ fn a_requested_type_is_used_if_no_value_changes() {
     );
     let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
     assert!(
-        apart.contains("values of all samples: uint64, int64\nhint: load the samples of each type separately"),
+        apart.contains(
+            "values of all samples, which have the types uint64, int64\nhint: load the samples of each type separately"
+        ),
         "{apart}"
     );
 }
@@ -180,9 +182,10 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
         ),
         (
             Kind::Wide,
-            "sample 101, `cube-101`: field `cube`: the array has the shape [2, 5, 2], but the array of the first \
-             sample has [2, 3, 2]\n\
-             hint: load a patch, or pack the arrays with scalar fields `height`, `width` and `channels`",
+            "sample 101, `cube-101`: field `cube`: the array has the shape [2, 5, 2], not [2, 3, 2] as in the \
+             first sample\n\
+             hint: load patches of one size, such as `cube = patch64x64`, or pack the arrays with scalar fields \
+             `height`, `width` and `channels`",
         ),
     ] {
         let mut kinds = vec![Kind::Half; 200];

@@ -370,7 +370,7 @@ fn impossible_options_are_refused_at_open() {
     );
     let error = counts(normalise("cubes", 1));
     assert!(
-        error.contains("mean and std cannot be applied: field `cubes` is not loaded as a decoded array"),
+        error.contains("mean and std cannot be applied to field `cubes`: it is not loaded as a decoded array"),
         "{error}"
     );
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
@@ -407,7 +407,8 @@ fn arrays_that_cannot_be_moved_are_refused() {
     let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
     assert!(
         error.contains(
-            "the augmentation needs a decoded picture, or an array with two or three axes, but none is loaded"
+            "`random_affine`, `random_affine_3d` and `random_rotation` need a decoded picture, or an array with two or \
+             three axes, but none is loaded"
         ),
         "{error}"
     );

@@ -189,7 +189,7 @@ fn unmixable_fields_are_refused() {
         (options().fields(["image"]), "mixing a batch needs an integer field `label`, but none is loaded"),
         (
             every_field,
-            "field `cube` cannot be mixed: it is not a fixed-size picture, a mask aligned with one, or a scalar\nhint: ",
+            "field `cube` cannot be mixed: only fixed-size pictures, their aligned masks and scalars can be\nhint: ",
         ),
         (
             {

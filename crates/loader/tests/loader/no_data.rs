@@ -263,7 +263,7 @@ fn a_missing_no_data_value_is_an_error() {
     assert!(error.contains("field `cube` declares none in the 8 inspected samples"), "{error}");
     let error = with.refused(options().no_data(named("cubes")));
     assert!(
-        error.contains("no-data replacement cannot be applied: field `cubes` is not loaded as a decoded array"),
+        error.contains("no-data replacement cannot be applied to field `cubes`: it is not loaded as a decoded array"),
         "{error}"
     );
     let mut every_field = options().no_data(named("mask"));

@@ -413,11 +413,11 @@ fn a_state_of_something_else_is_refused() {
         assert!(error.to_string().contains("the state belongs to another loader") && error.hint().is_some(), "{error}");
     }
     let hint = order.clone().lanes(120).epoch_of(&state).unwrap_err().hint().unwrap().to_string();
-    assert_eq!(hint, "use `lanes = 240` instead of 120, as when the state was saved");
+    assert_eq!(hint, "the state was saved with `lanes = 240`, so pass that instead of 120");
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
     assert_eq!(error, "the state was saved with seed 42, but this loader has seed 43");
     let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();
-    assert_eq!(error, "the state is at position 1001 of the epoch, but the epoch has only 1000 positions");
+    assert_eq!(error, "the state was saved after 1001 samples of the epoch, but this loader has only 1000 per epoch");
 }
 
 #[test]

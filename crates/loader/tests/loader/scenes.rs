@@ -259,20 +259,20 @@ fn states_of_a_different_unit_are_refused() {
     let grid = Patches::Grid { overlap: [0, 1, 2] };
     assert_eq!(
         refused(one, six),
-        "the state was saved while loading whole samples, but this loader loads 6 patches a sample"
+        "the state was saved by a loader that loads whole samples, but this loader loads 6 patches per sample"
     );
     assert_eq!(
         refused(six, one),
-        "the state was saved while loading 6 patches a sample, but this loader loads whole samples"
+        "the state was saved by a loader that loads 6 patches per sample, but this loader loads whole samples"
     );
     assert_eq!(
         refused(six, seven),
-        "the state was saved while loading 6 patches a sample, but this loader loads 7 patches a sample"
+        "the state was saved by a loader that loads 6 patches per sample, but this loader loads 7 patches per sample"
     );
     assert_eq!(
         refused(grid, six),
-        "the state was saved while loading grid patches of size 9x14 with overlap 1x2, but this loader loads 6 \
-         patches a sample"
+        "the state was saved by a loader that loads grid patches of size 9x14 with overlap 1x2, but this loader loads \
+         6 patches per sample"
     );
     // States that count samples keep the old format, without a unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
@@ -393,7 +393,7 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(
         bands.refused(cube()),
         "cannot cut several patches per sample from field `cube`: its samples have different numbers of bands\n\
-         hint: select bands that all samples have with `bands`, or pack each sensor as a separate dataset"
+         hint: use `bands` to select bands that all samples have, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
     // Not all samples are inspected, so the loader does not know the sizes in advance.
@@ -409,8 +409,8 @@ fn invalid_patches_per_sample_are_refused() {
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    let expected = "sample 1, `cube-1`: a scene of size [1, 40, 60] has 25 patches, but 15 were expected \
-                    from the index or the inspected samples";
+    let expected = "sample 1, `cube-1`: the loader planned 15 grid patches for this sample, but its size \
+                    [1, 40, 60] gives 25";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 

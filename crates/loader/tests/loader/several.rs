@@ -137,7 +137,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();
     assert!(
         text.contains("draws from 2 datasets, but the loader has 1")
-            && text.contains("join the same datasets with `concat`"),
+            && text.contains("load a `concat` of the datasets"),
         "{text}"
     );
     // With the datasets swapped, the sampling draws up to 20 samples from the dataset that has only

@@ -68,7 +68,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     // row. A record of this length cannot hold a picture of this size. It could hold an array of this size, because
     // equal elements take only a few stored bytes, so arrays are checked against a different limit.
     for (said, words, options) in [
-        (17, "the picture decodes to 624 bytes (16 × 13 × 3), but its size in the index gives 663", options(4)),
+        (17, "the picture decodes to 624 bytes (16 × 13 × 3), but the index says 663 bytes", options(4)),
         (8, "the index", options(4)),
         (1 << 22, "max_expansion", of("image")),
         (1 << 23, "max_run_bytes", of("cube")),

@@ -212,14 +212,14 @@ impl FieldOfSample<'_> {
                 self.misfit(format!("there is no class `{}`", name.escape_debug()), hint)
             })?,
             (Some(SampleValue::Array(array)), _) if array.shape().is_empty() => {
-                let found = "an array without axes (a single number)";
+                let found = "a zero-dimensional array";
                 return Err(self.expected(dtype.name(), found, "pass the number itself instead of an array"));
             }
             (Some(other), _) => return Err(self.expected(dtype.name(), &other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
                     true => "pass NaN for a missing number",
-                    false => "pass a number that you use for missing values, such as -1",
+                    false => "pass a number that stands for a missing value, such as -1",
                 };
                 return Err(self.expected(dtype.name(), "no value", hint));
             }
@@ -409,7 +409,7 @@ fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     match probe_picture(file) {
         Ok(Some(info)) if info.jpeg.is_some() => Ok(FrameFile { bytes: file.into(), info }),
         Ok(Some(info)) => unusable(format!("must be a JPEG, not {}", info.media_type)),
-        Ok(None) => unusable(format!("must be a JPEG, but is not a picture ({} bytes)", file.len())),
+        Ok(None) => unusable("must be a JPEG, but is not a picture".to_owned()),
         Err(flaw) => unusable(format!("cannot be used: {}", flaw.detail)),
     }
 }

@@ -53,7 +53,9 @@ pub fn fields(field: &str) -> Vec<Field> {
 pub(crate) fn no_columns(schema: &Schema, field: &str) -> Error {
     let name = field.escape_debug();
     Error::usage(match schema.fields().iter().any(|known| known.name == field) {
-        true => format!("the schema lacks a column that belongs to the field `{name}`"),
+        true => format!(
+            "the schema has the field `{name}`, but lacks a column that shardpack adds for it, such as `height`"
+        ),
         false => format!("the schema has no field `{name}`"),
     })
 }

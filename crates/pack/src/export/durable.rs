@@ -106,7 +106,7 @@ fn keep_by(
             return Ok(kept);
         }
     }
-    let text = format!("there are too many kept copies of `{}`: delete the old ones", name.display());
+    let text = format!("there are too many backups of `{}`: delete old ones", name.display());
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 

@@ -91,7 +91,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                     FieldKind::Json => "lists or objects",
                     _ => dtype.map_or("text", Dtype::name),
                 };
-                bail!("column `{name}`: expected {expected} (as in the dataset), found {}", values.type_name())
+                bail!("column `{name}`: the dataset stores {expected}, but the new values are {}", values.type_name())
             }
         };
         listing.columns.push(shardpack_sources::TableColumn { name: field.name.clone(), values });

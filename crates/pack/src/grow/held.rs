@@ -59,7 +59,7 @@ pub(super) fn without(
     let others = OtherSamples::of(&listing, dataset, opened, &known, is_same_call)?;
     if is_same_call && let Some(first) = &others.first {
         let text = format!(
-            "{} of {all} new samples differ from the dataset's samples with the same keys: {first}",
+            "for {} of {all} new samples, the dataset has different content for the same key (first: {first})",
             others.count
         );
         bail!(Hinted::new(text, leave_out()));

@@ -24,9 +24,11 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         ));
     };
     let kind = recipe.kind;
-    let strange = |what: &str| format!("`{name}`: this version of shardpack does not understand the recipe for {what}");
+    let strange = |what: &str| {
+        format!("`{name}`: this version of shardpack does not understand how the dataset's recipe describes {what}")
+    };
     let pictures = match kind {
-        SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("pictures"))?,
+        SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("the pictures"))?,
         SourceKind::Cubes => PictureOptions::default(),
     };
     let mut trials = Vec::new();

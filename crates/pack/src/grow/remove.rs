@@ -274,7 +274,7 @@ impl SampleSource for RemainingRecords {
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Self::Error> {
-        let Some((shard, record)) = self.record(sample) else { bug("a record that is not of the plan") };
+        let Some((shard, record)) = self.record(sample) else { bug("a record is not part of the plan") };
         let mut bytes = Vec::new();
         let record = shard.record(*record, &mut bytes)?;
         let totals = FidelityTotals::of_record(&self.schema, record.key, record.scalars);

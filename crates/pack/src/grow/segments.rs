@@ -140,10 +140,10 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     let is_users = |field: &&Field| schema.is_segment_index(field) && !base.schema.is_segment_index(field);
     if let Some(field) = base.schema.fields().iter().find(is_users) {
         let text = format!(
-            "cannot add a segment index, because the dataset already has a field with its name, `{}`",
+            "cannot add the segment index `{}`, because the dataset already has another field with this name",
             field.name
         );
-        bail!(Hinted::new(text, "pack the dataset again, with another name for this field"));
+        bail!(Hinted::new(text, "rename this field, and pack the dataset again"));
     }
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }
@@ -239,7 +239,7 @@ impl SampleSource for IndexedRecords<'_> {
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
-        let Some((shard, record)) = self.record(sample) else { bug("a record that is not of the plan") };
+        let Some((shard, record)) = self.record(sample) else { bug("a record is not part of the plan") };
         let mut bytes = Vec::new();
         let record = shard.record(*record, &mut bytes)?;
         let own = &shard.index().metadata().schema;

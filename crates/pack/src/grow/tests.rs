@@ -183,7 +183,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
     for (table, words) in [
         ("key,label\ncat/2.jpg,cat\n", "has no column `age`"),
         ("key,label,age,size\ncat/2.jpg,cat,1,3\n", "the table has a column `size`"),
-        ("key,label,age\ncat/2.jpg,cat,old\n", "expected float64 (as in the dataset), found text"),
+        ("key,label,age\ncat/2.jpg,cat,old\n", "the dataset stores float64, but the new values are text"),
         ("key,age\ncat/2.jpg,2\n", "the new samples have none"),
     ] {
         let error = with(table).unwrap_err();
@@ -214,7 +214,7 @@ fn lists_and_objects_of_a_table_come_along() {
     }
     place.photo("week-3/d.jpg", 4);
     let error = with("week-3", row("d.jpg", "\"none\"")).unwrap_err().to_string();
-    assert_eq!(error, "column `boxes`: expected lists or objects (as in the dataset), found text");
+    assert_eq!(error, "column `boxes`: the dataset stores lists or objects, but the new values are text");
     place.verify(3);
 }
 

@@ -188,11 +188,7 @@ impl ReportArguments {
         ),
         ladder("short_side", Takes::List("LIST"), "Shorter sides of re-encoded pictures, in pixels"),
         ladder("long_side", Takes::List("LIST"), "Longer sides of re-encoded pictures, in pixels"),
-        ladder(
-            "max_error",
-            Takes::List("LIST"),
-            "Maximum errors of fixed-point cubes [default: from the noise of the bands]",
-        ),
+        ladder("max_error", Takes::List("LIST"), "Maximum errors of fixed-point cubes [default: from band noise]"),
         ladder(
             "codec",
             Takes::Words(words::<Option<Coder>>, "LIST"),

@@ -95,7 +95,7 @@ fn values_that_do_not_fit_are_named() {
         ("jpeg", text("fast"), "jpeg: expected tile, keep or reencode, found `fast`"),
         ("upright", text("yes"), "expected true or false, found `yes`"),
         ("max_error", text("small"), "max_error: expected a number, found `small`"),
-        ("part", OptionValue::Pair(5, 4), "part: `5/4` is not a valid part: write for example 1/4 for part 1 of 4"),
+        ("part", OptionValue::Pair(5, 4), "part: `5/4` is not a valid part: expected I/N with I from 1 to N"),
         ("spatial", OptionValue::Pair(0, 4), "spatial: `0x4` is not a valid height and width"),
         ("threads", OptionValue::Integer(-1), "threads: expected a number from 1 to 1024, found `-1`"),
         ("target", text("psnr=40"), "target: expected ssimulacra2=SCORE"),

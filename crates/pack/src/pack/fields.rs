@@ -92,7 +92,7 @@ impl FolderFields {
         let schema = Schema::new(fields.collect()).map_err(|error| {
             let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
                         `orientation` and `gpu_jpeg` are reserved";
-            Hinted::new(format!("cannot store a column of the table of labels: {error}"), hint)
+            Hinted::new(format!("a column in the table of labels cannot be stored as a field: {error}"), hint)
         })?;
         let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
         Ok(Metadata { schema, classes, recipe, shards: None })

@@ -78,7 +78,7 @@ impl DatasetRecords<'_> {
         let entry = usize::try_from(sample).ok().and_then(|sample| self.listing.samples.get(sample));
         let key = entry.map_or("", |entry| entry.key.as_str());
         let found = self.dataset.by_key(key)?;
-        found.ok_or_else(|| Error::usage("the dataset has no sample with the key of this source file").into())
+        found.ok_or_else(|| Error::usage(format!("no sample has the key `{}`", key.escape_debug())).into())
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {

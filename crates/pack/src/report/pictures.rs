@@ -125,7 +125,8 @@ impl<'a> PictureScorer<'a> {
                 shrinker.shrink(rgb.clone(), *whole, resize).and_then(|(rgb, size)| PictureReference::new(rgb, size));
             *reference = Some((resize, made.map_err(|error| first_line(&error.to_string()))));
         }
-        let made = reference.as_ref().ok_or("the source was not prepared")?.1.as_ref().map_err(Clone::clone)?;
+        let made =
+            reference.as_ref().ok_or("internal error: no original is loaded")?.1.as_ref().map_err(Clone::clone)?;
         if made.size() == size {
             return Ok(made);
         }

@@ -92,7 +92,7 @@ impl Survey {
                 Ok(scan) => scans.push((shard, scan)),
                 Err(error) => {
                     let samples =
-                        folder.samples(shard).map(|n| format!(" with {}", plural(n, "sample"))).unwrap_or_default();
+                        folder.samples(shard).map(|n| format!(" ({})", plural(n, "sample"))).unwrap_or_default();
                     survey.lose(format!("`{}`: cannot read the shard{samples}: {error}", shard.display()));
                 }
             }

@@ -123,7 +123,7 @@ fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
 fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Error {
     let (found, expected) = (current.generation(), numbered.generation());
     let error = match found == expected {
-        true => FormatError::malformed(format!("the manifest is out of date: more of the shards match `{name}`")),
+        true => FormatError::malformed(format!("the manifest is out of date: `{name}` matches more of the shards")),
         false => FormatError::format("generation in the manifest", format!("{expected} (from `{name}`)"), found),
     };
     error.in_file(path.to_string_lossy()).into()

@@ -102,7 +102,7 @@ fn rebuild(
     if let Some(count) = metadata.shards
         && count as usize != shards.len()
     {
-        let text = format!("the folder has {} shards, but each of them states that there are {count}", shards.len());
+        let text = format!("the shards belong to a dataset of {count} shards, but the folder has {}", shards.len());
         let error = FormatError::malformed(text);
         return Err(error.in_file(folder.path().to_string_lossy()).into());
     }

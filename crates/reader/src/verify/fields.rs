@@ -108,7 +108,7 @@ fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error
             if matches!(dtype, Dtype::Bool | Dtype::F16 | Dtype::F32 | Dtype::F64) {
                 return None;
             }
-            let value = Scalar::from_bytes(dtype, value).unwrap_or_else(|| bug("one element of this type"));
+            let value = Scalar::from_bytes(dtype, value).unwrap_or_else(|| bug("a label has the wrong length"));
             let fits = value.as_i64().and_then(|v| u64::try_from(v).ok()).is_some_and(|v| v < classes);
             return (!fits).then(|| Error::format("label", format!("a class number below {classes}"), value));
         }

@@ -39,7 +39,7 @@ impl Statements {
                 && manifest.map_or(count as usize != targets.len(), |manifest| !manifest.has_shards(count))
                 && (manifest.is_some() || targets.len() > 1)
             {
-                let expected = format!("{count} (from the shard)");
+                let expected = format!("{count} (recorded in the shard)");
                 put(*target, FormatError::format("number of shards", expected, targets.len()));
             }
             if let Some(manifest) = manifest {

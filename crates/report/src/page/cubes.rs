@@ -117,8 +117,9 @@ fn bands(panel: &CubePanel, axis: &str) -> Markup {
     let caption = html! {
         "Errors below the noise of their band disappear in the noise. The line shows the noise of the median sample. "
         @if let Some((i, ratio)) = loudest {
-            "The error is largest relative to the noise at " (axis) " " (words::trimmed(&words::significant(position(panel, i), 5)))
-            ": " (words::score_and_unit(Measure::NoiseRatio, ratio)) " in one sample."
+            "Compared with the noise, the error is largest at " (axis) " "
+            (words::trimmed(&words::significant(position(panel, i), 5)))
+            ": in one sample it reaches " (words::score_and_unit(Measure::NoiseRatio, ratio)) " the noise."
         }
     };
     figure("Error in each band", &html! { (plot.legend()) (plot.draw(Size::HALF)) }, &caption, Some(&data))
@@ -247,7 +248,9 @@ fn autocorrelation(panel: &CubePanel) -> Markup {
             })
             .collect(),
     };
-    let caption =
-        html! { "Values near 0 mean that the error is noise. Other values mean structure that training could learn." };
+    let caption = html! {
+        "Values near 0 mean that the error is random. Other values mean that it has a pattern, which a model could "
+        "learn."
+    };
     figure("Autocorrelation of the error", &html! { (plot.legend()) (plot.draw(Size::HALF)) }, &caption, Some(&data))
 }

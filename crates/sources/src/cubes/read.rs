@@ -125,7 +125,7 @@ fn unknown(source: &CubeFile) -> CubeError {
         Err(error) => return error,
     };
     source.unsupported(format_args!(
-        "the file is in none of the supported cube formats ({}): {found}",
+        "the file is not a cube in a supported format ({}): {found}",
         CubeKind::names().join(", ")
     ))
 }

@@ -114,7 +114,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             // truth for the matrix, which may be bands × pixels.
             [_] => {
                 let text = format!(
-                    "it is unclear whether the cube is the array with 3 axes or a larger matrix; the file has {}",
+                    "cannot tell whether the cube is the array with 3 axes or a larger matrix: the file has {}",
                     all()
                 );
                 let hint = name_one().then("; for a matrix with a spectrum for each pixel, also pass ");

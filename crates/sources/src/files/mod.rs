@@ -259,7 +259,7 @@ impl Files {
         match self.stores.iter().find_map(|store| store.failure.get()) {
             None => Ok(()),
             Some((path, error)) if error.kind() == ErrorKind::InvalidData => {
-                Err(SourceError::Changed { change: "the store now has a different version of it".to_owned(), path })
+                Err(SourceError::Changed { change: "the store has a different version now".to_owned(), path })
             }
             Some((path, error)) => Err(SourceError::Io { action: "read", path, source: error }),
         }

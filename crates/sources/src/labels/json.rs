@@ -358,7 +358,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
         }
         (column, _) => {
             let expected = column.type_name();
-            return Err((format!("this row has {found}, but earlier rows have {expected}"), ""));
+            return Err((format!("expected {expected} as in earlier rows, found {found}"), ""));
         }
     }
     Ok(())

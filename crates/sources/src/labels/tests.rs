@@ -187,7 +187,7 @@ fn json_errors_name_line_and_reason() {
         ("{\"key\": \"a/2.jpg\"}", "`n` is missing, but the first row has it"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "this row has `m`, but the first row does not"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` occurs twice"),
-        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: this row has text, but earlier rows have integers"),
+        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in earlier rows, found text"),
         ("{\"key\": true, \"n\": 1}", "the key in `key` must be a string or an integer"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
         ("{\"key\": \"a/1.jpg\", \"n\": 1}", "`a/1.jpg` already has a row on line 1"),
@@ -232,7 +232,7 @@ fn lists_and_objects_keep_their_text() {
     let boxes = [boxes[0], boxes[1], "{\"a\": [\"ä\", null, -0.0]}"];
     assert_eq!(values(&read_text(&text).unwrap(), "boxes"), json(&boxes));
     for (second, expected) in [
-        ("1", "`boxes`: this row has integers, but earlier rows have lists or objects"),
+        ("1", "`boxes`: expected lists or objects as in earlier rows, found integers"),
         ("{\"a\": 1, \"a\": 2}", "not valid JSON"),
         (&"[".repeat(500), "recursion"),
     ] {
@@ -322,7 +322,7 @@ fn json_has_three_words_for_floats_that_are_no_numbers() {
     assert_eq!(column(["\"NaN\"", "\"cat\"", "\"Infinity\""]), texts(&["NaN", "cat", "Infinity"]));
     let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n\
                  {\"key\": \"b/3.jpg\", \"n\": 1}";
-    assert!(error(mixed).contains("this row has integers, but earlier rows have text"));
+    assert!(error(mixed).contains("expected text as in earlier rows, found integers"));
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 /// ```
 /// use shardpack_sources::pictures::probe_picture;
 /// assert_eq!(probe_picture(b"neither fish nor fowl"), Ok(None));
-/// assert_eq!(probe_picture(b"GIF89a\x01\0\x01\0").unwrap_err().detail, "GIF is not supported: convert it to PNG");
+/// let flaw = probe_picture(b"GIF89a\x01\0\x01\0").unwrap_err();
+/// assert_eq!(flaw.detail, "GIF pictures are not supported: convert the picture to PNG");
 /// ```
 ///
 /// # Errors
@@ -54,7 +55,9 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
     let head = file.head(72)?;
     let Some(format) = PictureFormat::ALL.into_iter().find(|format| recognises(*format, &head)) else {
         return match unsupported(&head) {
-            Some(name) => Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG"))),
+            Some(name) => {
+                Err(Flaw::unsupported(format!("{name} pictures are not supported: convert the picture to PNG")))
+            }
             None => Ok(None),
         };
     };

@@ -16,7 +16,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(short)?;
     if width.max(height) > i32::MAX.unsigned_abs() {
         return Err(Flaw::damaged(format!(
-            "the PNG is damaged: its size is {width} × {height} pixels, but the most that PNG allows is {} per side",
+            "the PNG is damaged: its size is {width} × {height} pixels, but PNG allows at most {} per side",
             i32::MAX
         )));
     }
@@ -25,7 +25,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     // Bytes after the end are allowed but rare, so search the whole file only if there are any.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
         return Err(Flaw::damaged(format!(
-            "the PNG is truncated: its {} bytes contain no end chunk (IEND)",
+            "the PNG is truncated: it ends after {} bytes without an end chunk (IEND)",
             file.len()
         )));
     }

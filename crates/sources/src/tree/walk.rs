@@ -116,7 +116,7 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
     // Use the name that the user wrote, rather than the name of the link's target.
     let name = src.file_name().or(real.file_name()).unwrap_or_default();
     let Some(key) = name.to_str() else {
-        let problem = "the name of the file is not UTF-8";
+        let problem = "the file name is not valid UTF-8: rename the file";
         return Err(SourceError::NotASource { path: src.to_owned(), problem });
     };
     let parent = match src.parent() {
@@ -341,7 +341,7 @@ fn not_utf8(folder: &Folder, name: &OsString) -> BadInput {
             std::iter::once(chunk.valid().to_owned()).chain(invalid)
         })
         .collect();
-    Flaw::new(BadKind::Name, "the name is not UTF-8: rename the file or folder")
+    Flaw::new(BadKind::Name, "the name is not valid UTF-8: rename the file or folder")
         .of(format!("{}{escaped}", folder.prefix))
 }
 

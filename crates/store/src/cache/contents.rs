@@ -70,7 +70,7 @@ impl CacheFolder {
     /// `Usage` if the folder is not a cache.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.join(MARKER).is_file() {
-            return Err(Error::usage(format!("`{}` is not a cache: it contains no file `{MARKER}`", path.display()))
+            return Err(Error::usage(format!("`{}` is not a cache: the file `{MARKER}` is missing", path.display()))
                 .with_hint("pass the folder that you use for `--cache` or SHARDPACK_CACHE"));
         }
         Ok(Self { path: path.into(), cache: Cache::open(path, u64::MAX, String::new())? })

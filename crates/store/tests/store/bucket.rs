@@ -160,7 +160,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let reservation = Reservation::take(healthy(&memory, here.path()), false).unwrap();
     let second = Reservation::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
     let error = reservation.write_dataset(&source.plan(), &source, &options()).unwrap_err().to_string();
-    assert!(error.contains("another run has taken over: process "), "{error}");
+    assert!(error.contains("another run has taken over, and its lock reads `process "), "{error}");
     assert!(!objects(&memory).keys().any(|name| !name.starts_with('.')));
     drop(reservation);
     second.write_dataset(&source.plan(), &source, &options()).unwrap();
@@ -192,7 +192,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     for force in [false, true] {
         let options = WriteOptions { force, ..options() };
         let error = write_dataset(place.clone(), &new.plan(), &new, &options).unwrap_err().to_string();
-        assert!(error.contains("other files: `notes.txt`"), "{error}");
+        assert!(error.contains("did not write: `notes.txt`"), "{error}");
     }
     assert_eq!(objects(&memory).keys().collect::<Vec<_>>(), ["notes.txt", "shard-00000.shard"]);
     assert_empty(spools.path());

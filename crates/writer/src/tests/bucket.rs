@@ -96,7 +96,7 @@ fn a_run_taken_over_during_an_upload_names_the_object() {
     let place = Bucket::new(Arc::<Unsure>::clone(&unsure), spools.path());
     let error = write_dataset(place, &source.plan(20_000), &source, &options(1)).unwrap_err();
     let error = said(&error);
-    assert!(error.contains("another run has taken over: process 7 on another machine"), "{error}");
+    assert!(error.contains("another run has taken over, and its lock reads `process 7 on another machine"), "{error}");
     assert!(error.contains("this run was uploading `shard-00000.shard`"), "{error}");
     assert_eq!(unsure.memory.objects().keys().collect::<Vec<_>>(), [LOCK_NAME, "shard-00000.shard"]);
 }

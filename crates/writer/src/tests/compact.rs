@@ -134,7 +134,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
     };
     refused(
         &fs,
-        "manifest-0003.json` describes generation 3, but manifest.json only generation 1",
+        "manifest-0003.json` describes generation 3, but manifest.json describes only generation 1",
         "copy `manifest-0003.json` to manifest.json",
     );
     for name in ["manifest-0002.json", "manifest-0003.json"] {
@@ -199,7 +199,7 @@ fn a_dataset_restored_after_an_interrupted_force_is_not_removed() {
     assert!(held(&fs).contains_key(".shardpack-retired.json"));
     put(&fs, "manifest.json", &before["manifest.json"]);
     let error = run(&fs, &source.plan(20_000), &source, &options(1)).unwrap_err().to_string();
-    assert!(error.contains("has changed since: generation 3 has 69 samples"), "{error}");
+    assert!(error.contains("it is now at generation 3 and has 69 samples"), "{error}");
     let left = held(&fs);
     assert!(before.iter().all(|(name, bytes)| left.get(name) == Some(bytes)), "{:?}", left.keys());
 }
@@ -209,7 +209,10 @@ fn a_foreign_file_is_not_replaced_by_the_manifest_of_a_generation() {
     let fs = fresh();
     put(&fs, "manifest-0001.json", b"{\"a site\": 1}");
     let error = add(&fs, &sources().1, &options(1)).unwrap_err().to_string();
-    assert!(error.contains("manifest-0001.json") && error.contains("is not generation 1 of dataset"), "{error}");
+    assert!(
+        error.contains("manifest-0001.json") && error.contains("is not the manifest of generation 1 of dataset"),
+        "{error}"
+    );
     assert_eq!(held(&fs)["manifest-0001.json"], b"{\"a site\": 1}");
 }
 

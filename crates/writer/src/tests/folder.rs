@@ -108,7 +108,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
                 assert!(matches!(error, Error::Damaged { .. }), "{error}");
                 let text = said(&error);
                 assert!(text.contains("manifest.json`") && text.contains("\nhint: recover "), "{text}");
-                assert!(text.ends_with(", or use `--force` to start over (only without `--part`)"), "{text}");
+                assert!(text.ends_with(", or start over with `--force` but without `--part`"), "{text}");
                 assert_eq!(files(dir.path()), before);
             }
         }
@@ -135,7 +135,7 @@ fn shards_without_their_manifest_are_replaced_by_force_alone() {
     let new = source.plan(30_000);
     let error = said(&write_dataset(dir.path(), &new, &source, &options(1)).unwrap_err());
     assert!(error.contains("contains shards without a manifest: `shard-00000.shard`, "), "{error}");
-    assert!(error.ends_with("or use `--force` to start over (only without `--part`)"), "{error}");
+    assert!(error.ends_with("or start over with `--force` but without `--part`"), "{error}");
     assert_eq!(files(dir.path()), before);
     write_dataset(dir.path(), &new, &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     let fresh = tempdir().unwrap();

@@ -75,8 +75,10 @@ impl ForeignCoders {
                     Ok(after)
                 }
                 _ => {
-                    let text =
-                        format!("the blosc2 stream is damaged: its length field {size} does not start a valid run");
+                    let text = format!(
+                        "the blosc2 stream is damaged: its length field is {size}, which is neither a byte count nor a \
+                         valid run"
+                    );
                     Err(Error::malformed(text))
                 }
             };

@@ -188,7 +188,10 @@ fn damaged_masks_and_masks_of_another_size_are_the_hosts() {
     let options = options("rrc24x20", MOVES[1]);
     let stage = Arc::new(PlayedStage::new(0, 1));
     let expected = said(options.clone());
-    assert!(expected.as_ref().is_some_and(|text| text.contains("but the upright picture is")), "{expected:?}");
+    assert!(
+        expected.as_ref().is_some_and(|text| text.contains("but the picture (after Exif rotation) is")),
+        "{expected:?}"
+    );
     assert_eq!(said(options.clone().stage(Arc::clone(&stage) as _)), expected);
     assert_eq!(said(resident(&stage, &options)), expected);
 }

@@ -104,7 +104,8 @@ impl MaskDecoder {
         };
         if mask_size(&descriptor) != Some(*picture) {
             let [height, width] = picture;
-            let text = format!("has the shape {:?}, but the upright picture is {height} × {width}", descriptor.shape);
+            let shape = &descriptor.shape;
+            let text = format!("has the shape {shape:?}, but the picture (after Exif rotation) is {height} × {width}");
             return Err(refused(of, &text));
         }
         let (channels, layout) = match (descriptor.shape.len(), of.recipe().layout) {
@@ -239,8 +240,10 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         // An empty list of masks need not have a height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
-            let text =
-                format!("the shape must be [masks, {height}, {width}] to match the upright picture, but is {other:?}");
+            let text = format!(
+                "the shape must be [number of masks, {height}, {width}] like the picture (after Exif rotation), but is \
+                 {other:?}"
+            );
             let error = Error::usage(text);
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
             return Err(if is_one {

@@ -225,7 +225,7 @@ impl PictureFieldDecoder {
             Error::Usage { text, .. } => {
                 let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
                 misfit.unwrap_or_else(|| {
-                    Error::malformed(format!("the picture does not fit its row in the batch: {text}"))
+                    Error::malformed(format!("the size of the picture differs from its size in the index: {text}"))
                 })
             }
             other => other,
@@ -240,13 +240,13 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
     let crop = match how.view.resolve(width, height, &how.key) {
         Ok(crop) => crop,
-        Err(error) => return Some(Error::malformed(format!("the picture does not fit its view: {error}"))),
+        Err(error) => return Some(Error::malformed(format!("the view cannot be applied to this picture: {error}"))),
     };
     let (height, width) = (crop.height, crop.width);
     let needed = (u64::from(height) * u64::from(width)).saturating_mul(3);
     (needed != room as u64).then(|| {
         Error::malformed(format!(
-            "the picture decodes to {needed} bytes ({height} × {width} × 3), but its size in the index gives {room}"
+            "the picture decodes to {needed} bytes ({height} × {width} × 3), but the index says {room} bytes"
         ))
     })
 }

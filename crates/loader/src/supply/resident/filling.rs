@@ -173,7 +173,7 @@ impl Filling<'_> {
                 }
                 let done = catch_unwind(AssertUnwindSafe(|| work(&mut buffer, piece)));
                 let panicked = |panic: Box<dyn Any + Send>| {
-                    let what = format!("reading the samples that start at number {}", piece.sample);
+                    let what = format!("reading sample {} and the samples after it", piece.sample);
                     Err(Error::Internal(FormatError::panicked(what, &*panic)))
                 };
                 if let Err(error) = done.unwrap_or_else(panicked) {
@@ -244,9 +244,11 @@ impl Filling<'_> {
                 .and([slots()])
                 .then(", leave ")
                 .and([Setting::named("resident")])
-                .then(" out, or pack a smaller dataset: pictures with ")
-                .and([Setting::named("short_side"), Setting::named("quality")])
-                .then(", cubes as float16");
+                .then(" out, or pack the dataset again to make it smaller: lower ")
+                .and([Setting::named("short_side")])
+                .then(" or ")
+                .and([Setting::named("quality")])
+                .then(" for pictures, or store cubes as float16");
             return Err(failed(Cause::new(io::ErrorKind::OutOfMemory, text).with_hint(hint)));
         }
         self.keeper.reserve(needed).map_err(|error| failed(error.into()))

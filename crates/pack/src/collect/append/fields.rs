@@ -172,7 +172,7 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
         format!(
-            "a writer cannot append to this dataset, because it has no way to fill the field `{}`",
+            "cannot append to this dataset: the writer cannot create values for its field `{}`",
             field.escape_debug()
         ),
         "write the samples to a new dataset, and load both datasets with `concat`",

@@ -115,7 +115,7 @@ fn pictures(
         let text = format!("the dataset was written with reencode, not {asked}");
         let hint = Hint::new("pass ")
             .and([Setting::word("jpeg", "reencode")])
-            .then(" and the other picture options of the dataset, because its recipe does not contain them");
+            .then(" and all picture options that you passed for the first samples: the dataset does not record them");
         return Err(ArgumentError::of("jpeg", text).with_hint(hint).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };

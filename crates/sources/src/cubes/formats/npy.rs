@@ -165,7 +165,7 @@ pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dty
         _ => {
             return Err(match name.chars().next() {
                 Some('c') => refused(source, format, &format!("complex numbers ({descr:?}) are"))
-                    .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
+                    .with_hint("save the real and imaginary parts as separate bands, or only the magnitude (`np.abs`)"),
                 Some('O') => refused(source, format, &format!("Python objects ({descr:?}) are")).with_hint(
                     "save the array with a numeric dtype: arrays of objects contain pickled code, which is never \
                      loaded",

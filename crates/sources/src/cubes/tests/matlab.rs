@@ -93,7 +93,7 @@ fn the_right_variable_is_taken() {
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
     let error = message(load(&path, &CubeOptions::default()));
-    let told = "`a.mat`: it is unclear whether the cube is the array with 3 axes or a larger matrix; the file has \
+    let told = "`a.mat`: cannot tell whether the cube is the array with 3 axes or a larger matrix: the file has \
                 `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(
         error.starts_with(told) && error.contains("\nhint: choose an array with `--variable NAME`; for a matrix"),

@@ -81,7 +81,11 @@ fn refusals_name_the_reason() {
     let folder = Folder::new();
     let refused = |file: Vec<u8>| message(load(&folder.write("a.npy", file), &CubeOptions::default()));
     for (descr, reason, hint) in [
-        ("'<c8'", "complex numbers (\"<c8\") are", "\nhint: save the real and imaginary parts, or `abs()`, as bands"),
+        (
+            "'<c8'",
+            "complex numbers (\"<c8\") are",
+            "\nhint: save the real and imaginary parts as separate bands, or only the magnitude (`np.abs`)",
+        ),
         (
             "'|O'",
             "Python objects (\"|O\") are",

@@ -83,7 +83,7 @@ fn refusals_name_the_reason() {
     for (spec, why) in [
         (
             TiffSpec { compression: 7, ..spec([2, 3, 4]) },
-            "TIFF compression 7 (JPEG) is not supported: only none, LZW, deflate, PackBits and zstd are\n\
+            "TIFF compression 7 (JPEG) is not supported (supported: none, LZW, deflate, PackBits and zstd)\n\
              hint: convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`",
         ),
         (
@@ -106,7 +106,7 @@ fn refusals_name_the_reason() {
     file.extend(directory);
     assert_eq!(
         refused(file.clone()),
-        "`a.tif`: the TIFF has 2 pages of 2 bands each, but several pages are supported only with one band each\n\
+        "`a.tif`: the TIFF has 2 pages of 2 bands each, but a TIFF with several pages must have one band per page\n\
          hint: save each page as a separate file"
     );
     let end = file.len();

@@ -25,7 +25,7 @@ fn the_size_is_the_signature() {
     assert_eq!(probe(&folder.write("a.dat", [])).unwrap(), None);
     assert_eq!(
         message(load(&folder.write("a.dat", &bytes), &CubeOptions::default())),
-        "`a.dat`: the file is in none of the supported cube formats (NumPy, Blosc2, ENVI, TIFF, PNG, HDF5, MATLAB, \
+        "`a.dat`: the file is not a cube in a supported format (NumPy, Blosc2, ENVI, TIFF, PNG, HDF5, MATLAB, \
          Tivita): it begins with `\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02`"
     );
     assert_eq!(

@@ -5,7 +5,9 @@ use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
 use shardpack_array::{As, Factors, Fill, Finish, Region, Resampling, Wanted, Warp, decoded_as};
 use shardpack_augment::BandAugmentation;
-use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
+use shardpack_format::{
+    ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Hint, Layout, Limits, Result, Setting, bug, to_usize,
+};
 
 pub(super) struct ArrayRequest {
     /// Descriptor of the last array: its stored bytes, and the parsed form.
@@ -251,18 +253,16 @@ fn place(
 }
 
 fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &[u64]) -> Error {
+    let part = if field.cut.is_some() { "so its patches cannot have the shape" } else { "not" };
     if field.indexed {
-        let part = if field.cut.is_some() { "a patch of it" } else { "it" };
-        return Error::malformed(format!(
-            "the array has the shape {found:?}, but according to the index {part} should have {expected:?}"
-        ));
+        return Error::malformed(format!("the array has the shape {found:?}, {part} {expected:?} as the index says"));
     }
     // A usage error, not damage, because the arrays of a field may legitimately differ in shape.
-    let hint = "load a patch, or pack the arrays with scalar fields `height`, `width` and `channels`";
+    let hint = match field.cut {
+        Some(_) => Hint::new("choose ").and([Setting::named("bands")]).then(" that all arrays have"),
+        None => Hint::new("load patches of one size, such as ").and([Setting::word("cube", "patch64x64")]),
+    };
     let name = &of.field.name;
-    let part = if field.cut.is_some() { "patch" } else { "array" };
-    let text = format!(
-        "field `{name}`: the array has the shape {found:?}, but the {part} of the first sample has {expected:?}"
-    );
-    Error::usage(text).with_hint(hint)
+    let text = format!("field `{name}`: the array has the shape {found:?}, {part} {expected:?} as in the first sample");
+    Error::usage(text).with_hint(hint.then(", or pack the arrays with scalar fields `height`, `width` and `channels`"))
 }

@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
     fn short(&self, what: &str, bytes: usize) -> CubeError {
         let left = self.bytes.len();
         self.source.damaged(format_args!(
-            "the Blosc2 frame is truncated: only {left} of the {bytes} bytes for the {what} are there"
+            "the Blosc2 frame is truncated: it ends before the {what} is complete (bytes needed: {bytes}, left: {left})"
         ))
     }
 }

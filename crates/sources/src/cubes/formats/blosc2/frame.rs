@@ -127,7 +127,10 @@ impl ContiguousFrame {
         let bytes = chunk_at(source, what, end, trailer, offsets.len())?;
         if bytes.len() as u64 != trailer - end {
             let (found, room) = (bytes.len(), trailer - end);
-            let text = format!("the {what} has {found} bytes, but there are {room} bytes before the trailer");
+            let text = format!(
+                "the Blosc2 frame is damaged: its chunk offset table has {found} bytes, but must fill the {room} bytes \
+                 before the trailer"
+            );
             return Err(source.damaged(text));
         }
         let bad = |error| of_blosc2(source, what, end, error);

@@ -69,12 +69,13 @@ impl Metered {
             self.allowance.met_undefined.store(true, Ordering::Relaxed);
         }
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
-            return Err(
-                self.refuse(&format!("it has {} bytes, but refers to {len} bytes at offset {offset}", self.len))
-            );
+            return Err(self.refuse(&format!(
+                "it is truncated or damaged (it refers to {len} bytes at offset {offset}, but ends at offset {})",
+                self.len
+            )));
         }
         if !self.allowance.take(len as u64) {
-            return Err(self.refuse("its metadata refers to the same bytes too many times"));
+            return Err(self.refuse("it is probably damaged (its metadata refers to the same bytes over and over)"));
         }
         Ok(())
     }

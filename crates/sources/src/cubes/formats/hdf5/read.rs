@@ -130,7 +130,7 @@ impl GroupWalk<'_> {
         self.groups += 1;
         if self.groups > MAX_GROUPS {
             return Err(source.damaged(format_args!(
-                "the HDF5 file has more than {MAX_GROUPS} groups, counting every link to a group"
+                "the HDF5 file has more than {MAX_GROUPS} groups (a group counts once for each link to it)"
             )));
         }
         let mut datasets: Vec<_> = group.iter_datasets().map_err(|error| broken(source, error))?.collect();
@@ -268,7 +268,9 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
              bytes are allowed for all chunks",
             what()
         ));
-        return Err(error.with_hint("rewrite the file with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
+        return Err(error.with_hint(
+            "rewrite the file without chunks (`h5repack -f NONE -l CONTI IN OUT`), or save the array as `.npy`",
+        ));
     };
     if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
         return Err(refused(source, "a version 2 B-tree as the chunk index"));

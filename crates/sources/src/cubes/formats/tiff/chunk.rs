@@ -34,7 +34,7 @@ impl Compression {
                     _ => "",
                 };
                 let error = source.unsupported(format_args!(
-                    "TIFF compression {code}{name} is not supported: only none, LZW, deflate, PackBits and zstd are"
+                    "TIFF compression {code}{name} is not supported (supported: none, LZW, deflate, PackBits and zstd)"
                 ));
                 return Err(error.with_hint("convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`"));
             }

@@ -70,7 +70,10 @@ impl Page {
         }
         if ifd.integer_or(266, 1)? != 1 {
             let order = ifd.integer_or(266, 1)?;
-            return Err(source.unsupported(format_args!("expected TIFF fill order 1, found {order}")));
+            let error = source.unsupported(format_args!(
+                "the TIFF has fill order {order}, but only fill order 1 (highest bit first) is supported"
+            ));
+            return Err(error.with_hint("convert with `gdal_translate IN OUT`"));
         }
         let predictor = Predictor::from_code(source, ifd.integer_or(317, 1)?, dtype, compression)?;
         let planar = bands > 1 && ifd.integer_or(284, 1)? == 2;
@@ -161,9 +164,9 @@ impl Page {
                     if count.saturating_mul(self.compression.max_ratio()) < needed {
                         let found = match self.compression {
                             Compression::None => format!("{count} bytes instead of {needed}"),
-                            Compression::Coded(coding) => format!(
-                                "{count} bytes of {coding:?} data, which cannot decode to {needed} bytes of pixels"
-                            ),
+                            Compression::Coded(coding) => {
+                                format!("{count} bytes of {coding:?} data, too few for {needed} bytes of pixels")
+                            }
                         };
                         return Err(
                             source.damaged(format_args!("TIFF strip or tile {number} at offset {offset} has {found}"))
