@@ -70,7 +70,7 @@ def test_every_view_is_that_of_the_host(big: Path, name: str, interpolation: str
 
 @pytest.mark.parametrize("resident", [False, True])
 @pytest.mark.parametrize("floats", [{}, NORMALISED], ids=["uint8", "float16"])
-def test_crops_are_those_of_the_host(big: Path, floats: dict[str, Any], resident: bool) -> None:
+def test_several_crops_are_those_of_the_host(big: Path, floats: dict[str, Any], resident: bool) -> None:
     large, small = sp.view.random_resized_crop(96, (0.25, 1), interpolation="bicubic"), "rrc48,scale=0.05..0.25"
     crops = [
         sp.view.crop(large, sp.augment.gaussian_blur(9)),
