@@ -317,7 +317,8 @@ class Batch(MutableMapping[str, Any]):
         """The view of each row: the visible part in pixels of the whole picture, its size in the batch, and whether it
         is mirrored.
 
-        This reads no data. The result is the same if the batch is on a GPU.
+        This reads the records of the batch again if the view depends on boxes (``ioucropN``), or if the dataset stores
+        no orientations of its pictures. Otherwise it reads no data. The result is the same if the batch is on a GPU.
 
         Parameters
         ----------

@@ -210,7 +210,7 @@ def random_shortest_size(
     ----------
     short : int or sequence of int
         Lengths of the shorter side in pixels, such as ``range(480, 801, 32)``. One of them is drawn for each picture.
-        They must be evenly spaced.
+        They must be evenly spaced, and none may be repeated.
     max_size : int, optional
         Maximum length of the longer side in pixels. A picture with a longer one becomes smaller.
     hflip : float, default 0.5
@@ -220,9 +220,10 @@ def random_shortest_size(
     """
     if isinstance(short, (str, bytes)):
         raise TypeError(f"short: expected whole numbers of pixels, found {short!r}")
-    lengths = sorted({_integer("short", side) for side in (short if isinstance(short, Sequence) else [short])})
+    lengths = sorted(_integer("short", side) for side in (short if isinstance(short, Sequence) else [short]))
     steps = sorted({b - a for a, b in zip(lengths, lengths[1:], strict=False)})
-    if not lengths or len(steps) > 1:
+    # torchvision draws a repeated length more often, which the view cannot express.
+    if not lengths or len(steps) > 1 or 0 in steps:
         raise ValueError(f"short: expected evenly spaced lengths, such as range(480, 801, 32), found {short!r}")
     longest = "" if max_size is None else str(_integer("max_size", max_size))
     name = f"short{lengths[0]}" if len(lengths) == 1 else f"short{lengths[0]}..{lengths[-1]}"

@@ -171,6 +171,10 @@ def test_views_of_other_sizes_and_crops_by_boxes_are_texts() -> None:
         view.random_shortest_size([480, 512, 800])
     with pytest.raises(ValueError, match="short: expected evenly spaced lengths, such as range"):
         view.random_shortest_size([])
+    with pytest.raises(ValueError, match="short: expected evenly spaced lengths, such as range"):
+        view.random_shortest_size([480, 480, 800])
+    with pytest.raises(ValueError, match="short: expected evenly spaced lengths, such as range"):
+        view.random_shortest_size([480, 480])
     with pytest.raises(TypeError, match="short: expected whole numbers of pixels, found '480'"):
         view.random_shortest_size("480")  # type: ignore[arg-type]
     assert view.iou_crop(300) == "ioucrop300"
@@ -339,7 +343,7 @@ def test_crops_need_boxes(scenes: sp.Dataset, photos: Path, tmp_path: Path) -> N
         sp.Loader(scenes, 5, image="ioucrop64", fields=["image"])
     with pytest.raises(sp.UsageError, match=message):
         sp.Loader(sp.Dataset(photos), 5, image="ioucrop64")
-    with pytest.raises(sp.UsageError, match="is cropped around its boxes"):
+    with pytest.raises(sp.UsageError, match="crops: a view that depends on boxes needs aligned boxes"):
         sp.Loader(scenes, 5, crops=[sp.view.crop("ioucrop64")], fields=["image"])
     both = {"boxes": sp.align.boxes(), "classes": sp.align.boxes()}
     with pytest.raises(sp.UsageError, match="several fields with boxes are aligned with it: boxes, classes"):

@@ -30,7 +30,7 @@ pub enum Rescaled {
 /// Random length of a picture's shorter side. The other side follows, so that the picture keeps its proportions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShortestSide {
-    /// First and last of the lengths, in pixels.
+    /// Shortest length, and inclusive limit of the others, in pixels.
     pub range: (u32, u32),
     /// Distance between the lengths, in pixels. All of them are equally likely.
     pub step: u32,
@@ -169,9 +169,7 @@ impl RescaledAxis {
         let (start, extent) = (f64::from(place(resized - room)) * scale, f64::from(room) * scale);
         Self { start, extent, seen: seen([start, start + extent], scale, side, support), first: 0, count: room }
     }
-}
 
-impl RescaledAxis {
     /// Places the part of a side that is inside the given range. The picture is cropped before it is resized, so the
     /// filter reads no pixel outside the range.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]

@@ -133,7 +133,6 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Returns the width and height in pixels of one unit of coordinates, in the picture and in the view.
     /// Returns the size of one coordinate unit in pixels (width and height), in the picture and in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);

@@ -5,7 +5,7 @@ use crate::fields::{Col, CropField, FieldType, Fields};
 use crate::options::{ImageMode, LoaderOptions, PictureCrop};
 use shardpack_augment::Augmentation;
 use shardpack_format::{Field, Hint, Schema, Setting, bug};
-use shardpack_jpeg::View;
+use shardpack_jpeg::{Framing, View};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
@@ -66,6 +66,10 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     if options.view.image != ImageMode::View(View::whole()) {
         let hint = Hint::new("leave ").and([Setting::named("image")]).then(" out");
         return refuse("each crop has its own view, so there cannot be a view for all pictures".into(), hint);
+    }
+    if options.view.crops.iter().any(|crop| matches!(crop.view.framing, Framing::IouCrop { .. })) {
+        let reason = "a view that depends on boxes needs aligned boxes, which cannot follow several crops".to_owned();
+        return refuse(reason, "load the picture with a separate loader that has no crops");
     }
     if let Some((name, _)) = options.view.align.first() {
         let reason =
