@@ -20,11 +20,11 @@ use std::sync::Arc;
 /// for mosaics.
 ///
 /// # Errors
-/// `Io` if the device cannot mix the batch; `Limit` if the objects of a row become too large; `Usage` if the objects
-/// of pictures that are combined have different shapes.
+/// `Io` if the device cannot mix the batch, or a record cannot be read again; `Limit` if the objects of a row become
+/// too large; `Usage` if the objects of pictures that are combined have different shapes.
 pub(crate) fn mix(options: &LoaderOptions, threads: usize, lent: &mut Lent) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
-    let Some(mixing) = Mixing::of(&mix.choices, lent) else { return Ok(()) };
+    let Some(mixing) = Mixing::of(&mix.choices, lent)? else { return Ok(()) };
     mixing.mix_tensors(options.output.layout, threads, lent)?;
     objects::mix(&mixing, lent)
 }
@@ -69,7 +69,7 @@ fn sides(field: &FieldPlan, layout: PixelLayout) -> Option<Sides> {
 
 impl<'a> Mixing<'a> {
     /// Selects the rows of a batch to mix. Returns `None` if there are fewer than two.
-    fn of(choices: &'a [Mix], lent: &Lent) -> Option<Self> {
+    fn of(choices: &'a [Mix], lent: &Lent) -> Result<Option<Self>> {
         let plan = &lent.plan;
         let is_whole = |row: &usize| {
             let missing = |&(at, _): &(u32, u32)| usize::try_from(at) == Ok(*row);
@@ -79,11 +79,12 @@ impl<'a> Mixing<'a> {
         let draws_of = |&row: &usize| Some(lent.draw_key(*plan.indices.get(row)?, plan.rows.get(row)?).draws());
         let draws: Vec<Draws> = rows.iter().filter_map(draws_of).collect();
         if rows.len() < 2 || draws.len() != rows.len() {
-            return None;
+            return Ok(None);
         }
         let mut mixing = Self { choices, rows, draws, pictures: Vec::new() };
-        mixing.pictures = pictures(&mixing.rows, matches!(mixing.how([1, 1])?, Mixed::Mosaic(_)), lent);
-        Some(mixing)
+        let Some(how) = mixing.how([1, 1]) else { return Ok(None) };
+        mixing.pictures = pictures(&mixing.rows, matches!(how, Mixed::Mosaic(_)), lent)?;
+        Ok(Some(mixing))
     }
 
     /// Chooses how to mix pictures of this height and width. The draws are those of the first row.
@@ -178,16 +179,19 @@ impl<'a> Mixing<'a> {
 
 /// Returns the picture fields of the batch. If `are_cut` is true and no augmentation has moved the pixels, the
 /// rectangle of a picture excludes the borders of its view. Otherwise, each picture fills its row.
-fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Vec<MixedPicture> {
+fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Result<Vec<MixedPicture>> {
     let of = |plan: &FieldPlan| {
-        let FieldType::Picture(field) = &plan.kind else { return None };
-        let Sides { size, .. } = sides(plan, lent.fields.layout)?;
+        let FieldType::Picture(field) = &plan.kind else { return Ok(None) };
+        let Some(Sides { size, .. }) = sides(plan, lent.fields.layout) else { return Ok(None) };
         let whole = [0, 0, size[1], size[0]];
         let is_padded = field.view.framing.has_border();
         let is_moved = field.changes(&lent.fields.changes).iter().any(Augmentation::moves);
-        // If the index contains no sizes, the borders count as part of the picture.
         let shown = match are_cut && is_padded && !is_moved {
-            true => shown(lent, &plan.name).unwrap_or_default(),
+            true => match shown(lent, &plan.name) {
+                // If the index contains no sizes, the borders count as part of the picture.
+                Err(Error::Usage(_)) => Vec::new(),
+                shown => shown?,
+            },
             false => Vec::new(),
         };
         let content = |row: &usize| match shown.get(*row) {
@@ -197,9 +201,9 @@ fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Vec<MixedPicture> {
             }
             _ => whole,
         };
-        Some(MixedPicture { position: field.position, size, contents: rows.iter().map(content).collect() })
+        Ok(Some(MixedPicture { position: field.position, size, contents: rows.iter().map(content).collect() }))
     };
-    lent.fields.plans.iter().filter_map(of).collect()
+    lent.fields.plans.iter().filter_map(|plan| of(plan).transpose()).collect()
 }
 
 /// Runs `on_device` if the batch is on a device, and `on_host` on the batch's memory otherwise.
