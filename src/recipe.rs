@@ -3,7 +3,7 @@
 
 use crate::report::data_of_page;
 use serde_json::Value;
-use shardpack_format::{Hinted, Note};
+use shardpack_format::{Hint, Hinted, Note, Setting};
 use shardpack_pack::{Context, bail};
 use shardpack_recipe::OptionValue as Given;
 use shardpack_report::data::VERSION;
@@ -59,6 +59,10 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
         bail!("recipe: candidate {number} of `{path}` contains `{}`, which is not a `pack` option", other.display());
     }
     if own.is_empty() {
+        if report.get("subject").and_then(Value::as_str) != Some("dataset") {
+            let hint = Hint::new("omit ").and([Setting::named("recipe")]).then(" to pack with the default options");
+            bail!(Hinted::new(format!("recipe: candidate {number} of `{path}` has no options"), hint));
+        }
         bail!(Hinted::new(
             format!("recipe: candidate {number} of `{path}` has no options, because the report is on a packed dataset"),
             "run `shardpack report` on the source files, and choose a candidate of that report"

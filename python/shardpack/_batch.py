@@ -269,8 +269,10 @@ class Batch(MutableMapping[str, Any]):
         KeyError
             The field is not aligned with a picture, or is not a field of arrays.
         """
-        if self._core is None:
+        if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("weights"))
+        if self._core is None:
+            raise AttributeError("weights() works only on the batch that the loader returned, not on a copy of it")
         return self._core.weights(field)
 
     @property
@@ -357,18 +359,18 @@ class Batch(MutableMapping[str, Any]):
         """Height and width of the scene from which each row's patch is cut, int64 ``[rows, 2]``. For volumes: depth,
         height and width, ``[rows, 3]``. Rows without a patch have -1.
         """
-        return self._places()[1]
+        return self._places("scene_sizes")[1]
 
     def _places_if_any(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         return self._patches if self._core is None or self._core.patches() is None else self._places()
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _places(self, name: str = "origins") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not self._is_lent:
-            raise AttributeError(_UNKNOWN.format("origins"))
+            raise AttributeError(_UNKNOWN.format(name))
         if self._patches is None:
             patches = None if self._core is None else self._core.patches()
             if patches is None:
-                raise AttributeError('origins are not available, because the loader does not cut patches\nhint: pass cube="patch64x64" to the loader')
+                raise AttributeError(f'{name} are not available, because the loader does not cut patches\nhint: pass cube="patch64x64" to the loader')
             axes, origins, scenes = patches
             self._patches = origins.reshape(-1, axes), scenes.reshape(-1, axes)
         return self._patches

@@ -271,9 +271,15 @@ def _in_options(text: str) -> str:
     """Rewrite keywords in a message, such as ``drop=['a']`` and ``on_bad_input='skip'``, as command-line options."""
 
     def listed(match: re.Match[str]) -> str:
-        names = re.findall(r"'([^']*)'", match[2])
+        names = re.findall(r"'([^']*)'", match[2]) or ["…"]
         return " ".join(f"--{match[1]} {name}" for name in names)
 
+    def mapped(match: re.Match[str]) -> str:
+        pairs = re.findall(r"""['"]([^'"]*)['"]: (?:['"]([^'"]*)['"]|(…))""", match[2])
+        return " ".join(f"--{match[1]} {name}={value or more}" for name, value, more in pairs) or match[0]
+
+    text = re.sub(r"\b(rename|schema)=\{([^{}]*)\}", mapped, text)
+    text = re.sub(r"\bpoints=\((\d+), (\d+)\)", r"--points \1,\2", text)
     text = re.sub(r"\b(drop|classes|masks|fields)=\[([^\]]*)\]", listed, text)
     text = re.sub(r"\b([a-z_]+)=(True|False)\b", _switch, text)
     return re.sub(r"\b([a-z_]+)=['\"]([^'\"]*)['\"]", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)

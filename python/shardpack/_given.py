@@ -239,7 +239,8 @@ def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> Given:
         raise TypeError(f"field {field!r}: masked arrays cannot be stored\nhint: {hint}")
     name = array.dtype.name
     if name not in _DTYPES:
-        raise TypeError(f"field {field!r}: an array of type {name} cannot be stored\nhint: {_TO_KNOWN}")
+        hint = "pass array.tolist() to store the strings" if array.dtype.kind == "U" else _TO_KNOWN
+        raise TypeError(f"field {field!r}: an array of type {name} cannot be stored\nhint: {hint}")
     if array.ndim == 0 and not is_picture:
         return (array.item(), name)
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

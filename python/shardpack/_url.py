@@ -28,7 +28,7 @@ def refuse(function: str, *, hint: str = "copy the data to this machine first, o
     for name, path in paths.items():
         if is_url(path):
             raise _shardpack.UsageError(
-                f"{name}: {function} works only with local folders, not with URLs: {_shardpack.plain_urls(str(path))}\n"
+                f"{name}: {function} works only with local paths, not with URLs: {_shardpack.plain_urls(str(path))}\n"
                 f"hint: {hint}"
             )
 

@@ -127,7 +127,7 @@ def test_what_cannot_be_moved_is_refused(cubes: Path, photos: Path) -> None:
     assert sp.augment.random_rotation(5, mask_fill=0) == "random_rotation(degrees=5.0,mask_fill=0.0)"
     assert sp.augment.random_affine(5, fill=-1.5) == "random_affine(degrees=5.0,fill=-1.5)"
     for options, said in [
-        ({"augment": [MOVED, MOVED]}, "arrays can be augmented only by a single `random_affine` or `random_rotation`"),
+        ({"augment": [MOVED, MOVED]}, "to move the pixels of arrays, pass a single `random_affine`"),
         ({"augment": sp.augment.random_rotation(5, mask_fill=256)}, "field `mask`: uint8 cannot represent `mask_fill` 256"),
         ({"augment": MOVED, "dtype": {"cube": "float64"}}, "is float64, but must be float16, bfloat16 or float32 for interpolation"),
         ({"augment": MOVED, "fields": ["height"]}, "a decoded picture, or an array with two or three axes, but none is loaded"),

@@ -136,7 +136,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     some = dataset("some", [1, 2, 3, 0, 2, 1])
     expected = (
         r"^align: `classes` has one row for each box of `boxes` in the 6 samples checked, but is not aligned: .*\n"
-        r"hint: pass align=\{'classes': sp.align.rows_of\('boxes'\)\} to remove the same rows, or align=\{'classes': None\} to keep all rows"
+        r"hint: pass align=\{'classes': sp.align.rows_of\('boxes'\)\} to remove the same rows, or pass align=\{'classes': None\} to keep all rows"
     )
     with pytest.raises(sp.UsageError, match=expected):
         loader(some, ["image", "boxes", "classes"])

@@ -147,7 +147,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
     sp.Writer(tmp_path / "out", append=True, jpeg="reencode", quality=80, codec="zstd", shard_size=16384, seed=0).abort()
     with pytest.raises(TypeError, match="on_known_key needs append=True"):
         sp.Writer(tmp_path / "new", on_known_key="skip")
-    with pytest.raises(sp.UsageError, match="path: append=True works only with local folders, not with URLs: "):
+    with pytest.raises(sp.UsageError, match="path: append=True works only with local paths, not with URLs: "):
         sp.Writer("s3://bucket/train", append=True)
     with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: omit `append=True` to create a new dataset there"):
         sp.Writer(tmp_path / "new", append=True)

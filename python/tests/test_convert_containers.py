@@ -94,7 +94,7 @@ def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.Monke
             for path in sorted(source.rglob("*")):
                 file.write(path, path.relative_to(source))
         source = tmp_path / "a.zip"
-    with pytest.raises(ValueError, match="x: (codec '|arrays of Python objects)"):
+    with pytest.raises(ValueError, match="x: (unsupported codec '|codec '|arrays of Python objects)"):
         sp.convert("zarr", source, tmp_path / "out", **options)
     assert not mark.exists() and not (tmp_path / "out").exists()
 
@@ -153,7 +153,7 @@ def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkey
 
 def test_an_old_numcodecs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numcodecs, "__version__", "0.16.5")
-    with pytest.raises(ImportError, match=r"needs version 0.16.6 or later of the package `numcodecs`, found: 0.16.5\nhint: pip install"):
+    with pytest.raises(ImportError, match=r"needs `numcodecs` 0.16.6 or later, found 0.16.5\nhint: pip install"):
         sp.convert("zarr", v2(tmp_path / "a.zarr", THREE), tmp_path / "out")
 
 
@@ -192,7 +192,7 @@ def test_stored_bytes_are_counted_once_and_without_holes(tmp_path: Path, monkeyp
 )
 def test_codecs_of_version_3_that_are_none_of_ours(tmp_path: Path, codecs: Any) -> None:
     source = v3(tmp_path / "a.zarr", THREE, codecs=codecs)
-    with pytest.raises(ValueError, match="1 column cannot be converted\n  x: (codec|index_codecs|codecs)"):
+    with pytest.raises(ValueError, match="1 column cannot be converted\n  x: (unsupported codec|codec|index_codecs|codecs)"):
         sp.convert("zarr", source, tmp_path / "out")
     v3_group = zarr.open_group(source, mode="a")
     v3_group.create_array("y", data=np.arange(3))
@@ -274,7 +274,7 @@ def test_a_chunk_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path, codec: str) -
     assert "row 0: " in out and "sample" not in out.replace("a sample", "")
     if codec == "zstd":
         out = bounded("zarr", v2(tmp_path / "u.zarr", zstd(4 << 30, False), compressor={"id": codec}))
-        assert "the chunk is damaged: it unpacks to more than 76 bytes" in out
+        assert "the chunk is damaged, or may unpack to more than 76 bytes" in out
     name = codec if codec in ("gzip", "zstd", "blosc") else f"numcodecs.{codec}"
     out = bounded("zarr", v3(tmp_path / "3.zarr", data, codecs=[{"name": "bytes"}, {"name": name}]))
     assert "row 0: " in out

@@ -400,7 +400,7 @@ def test_a_data_yaml_without_pyyaml_is_not_passed_over(tmp_path: Path, monkeypat
     root = write_yolo(tmp_path / "yolo")
     monkeypatch.setitem(sys.modules, "yaml", None)
     for source in (root, root / "data.yaml"):
-        with pytest.raises(ImportError, match="cannot import `pyyaml`, which is needed for YOLO's data.yaml: .*\nhint: pip install pyyaml$"):
+        with pytest.raises(ImportError, match="cannot import `yaml`, which is needed for YOLO's data.yaml: .*\nhint: pip install pyyaml$"):
             sp.convert("yolo", source, tmp_path / "never", split="train")
     sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES)
     check(tmp_path / "out", lambda boxes: np.stack([boxes[:, 0] - boxes[:, 2] / 2, boxes[:, 1] - boxes[:, 3] / 2, boxes[:, 0] + boxes[:, 2] / 2, boxes[:, 1] + boxes[:, 3] / 2], 1) * [40, 24, 40, 24])

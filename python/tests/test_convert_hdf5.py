@@ -129,8 +129,8 @@ def test_columns_that_cannot_be_taken_are_listed(tmp_path: Path) -> None:
         file.create_dataset("lists", (2,), h5py.vlen_dtype(np.float32))
     refuse(
         path,
-        r"3 columns cannot be converted\n  complex: .*\n  lists: .*varying length\n  table: .*\n"
-        r"hint: pass drop=\['complex', 'lists', 'table'\]",
+        r"3 columns cannot be converted\n  complex: .*\n  lists: .*that vary in length\n  table: .*\n"
+        r"hint: pass drop=\['complex', 'lists', 'table'\] to leave them out",
     )
     report = sp.convert("hdf5", path, tmp_path / "out", drop=["complex", "lists", "table"])
     assert report["kinds"] == {"x": "float64"} and report["dropped"] == {"complex": 2, "lists": 2, "table": 2}
@@ -158,7 +158,7 @@ def test_a_wrong_name_in_drop_is_said(tmp_path: Path) -> None:
             file[f"s{i}/waves"] = np.zeros(2, np.complex64)
     options: dict[str, Any] = {"drop": ["wave", "w"]}
     said = (
-        r"sample `s0`: 1 column cannot be converted\n  waves: .*\nhint: pass drop=\['waves'\]\n"
+        r"sample `s0`: 1 column cannot be converted\n  waves: .*\nhint: pass drop=\['waves'\] to leave it out\n"
         r"`drop` names an unknown column: 'w'\n`drop` names an unknown column: 'wave'\nhint: did you mean 'waves'\?"
     )
     refuse(path, said, **options)
@@ -208,7 +208,7 @@ def test_what_is_no_hdf5_file(tmp_path: Path) -> None:
     whole = (tmp_path / "a.h5").read_bytes()
     for data in (b"", b"no", whole[:1000], whole[:-1]):
         (tmp_path / "a.h5").write_bytes(data)
-        refuse(tmp_path / "a.h5", "a.h5`: (cannot open the HDF5 file|the HDF5 file is damaged)")
+        refuse(tmp_path / "a.h5", "a.h5`: cannot (open|read) the HDF5 file")
     with h5py.File(tmp_path / "a.h5", "w"):
         pass
     refuse(tmp_path / "a.h5", "found neither arrays nor groups")

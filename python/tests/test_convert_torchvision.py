@@ -109,7 +109,7 @@ def test_files_named_by_the_caller_keep_their_bytes(tmp_path: Path) -> None:
 
 def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
     for source in (SimpleNamespace(), str(tmp_path), iter([1])):
-        with pytest.raises(ValueError, match=r"expected a dataset with `len\(\)` and `\[i\]`, found: "):
+        with pytest.raises(ValueError, match=r"expected a dataset that supports `len\(dataset\)` and `dataset\[i\]`, found: "):
             sp.convert("torchvision", source, tmp_path / "out")
     with pytest.raises(ValueError, match="the source has no samples"):
         sp.convert("torchvision", Items(), tmp_path / "out")

@@ -225,7 +225,7 @@ def test_a_url_is_no_folder_to_export_into(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     src = write(tmp_path / "src", photos(1))
     for format in ("webdataset", "zarr"):
-        with pytest.raises(sp.UsageError, match=r"out: export\(\) works only with local folders, not with URLs: s3://b/tars\nhint: write to"):
+        with pytest.raises(sp.UsageError, match=r"out: export\(\) works only with local paths, not with URLs: s3://b/tars\nhint: write to"):
             sp.export(src, format, "s3://b/tars")
     assert not (tmp_path / "s3:").exists()
 

@@ -71,7 +71,7 @@ def test_a_table_with_a_column_of_keys_of_its_own(tmp_path: Path) -> None:
     for name, rows in (("first", "photo,id\na.jpg,1\n"), ("week", "scan,id\nb.jpg,2\n")):
         (tmp_path / f"{name}.csv").write_text(rows)
     sp.pack(first, tmp_path / "out", labels=tmp_path / "first.csv", key_column="photo")
-    with pytest.raises(sp.UsageError, match='key column `photo`.*\nhint: pass `key_column=NAME` to select another column'):
+    with pytest.raises(sp.UsageError, match='the table has no column `photo` for the keys; .*\nhint: pass `key_column=NAME` to select another column'):
         sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv")
     sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv", key_column="scan")
     assert sorted(sp.Dataset(tmp_path / "out").columns["id"]) == [1, 2]
@@ -204,5 +204,5 @@ def test_urls_are_refused_in_words(tmp_path: Path) -> None:
         (lambda: sp.compact("s3://bucket/train"), "then delete all files from the store that are no longer in the copy, starting with the manifests"),
         (lambda: sp.report("s3://bucket/train"), "copy the data to this machine first"),
     ):
-        with pytest.raises(sp.UsageError, match=rf"works only with local folders, not with URLs: s3://.*\nhint: .*{hint}"):
+        with pytest.raises(sp.UsageError, match=rf"works only with local paths, not with URLs: s3://.*\nhint: .*{hint}"):
             call()

@@ -169,7 +169,7 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
     [
         ({"batch_size": 0}, "batch_size: expected a number from 1 to"),
         ({"image": "rrc"}, "such as rrc224"),
-        ({"cube": "patch9"}, "such as patch64x64"),
+        ({"cube": "patch9"}, "`patch64x64`"),
         ({"bands": "a"}, "such as 10..50"),
         ({"dtype": {"image": "int64"}}, "pictures can be loaded as uint8, float16, bfloat16 or float32, but not as int64"),
         ({"dtype": "complex64"}, "invalid element type `complex64`: expected one of"),
@@ -201,7 +201,7 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: pass threads="),
         ({"drop_last": True}, '\nhint: pass end="drop"'),
         ({"pin_memory": True}, '\nhint: pass to="torch" and device="cuda"'),
-        ({"collate_fn": abs}, r"\nhint: change batch\[field\]"),
+        ({"collate_fn": abs}, r"\nhint: remove this argument: the values of a batch are already tensors"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
         ({"zzz": 2}, r"\nhint: see help\(shardpack.Loader\)"),
         ({"normalize": True}, '\nhint: pass dtype="float32", mean='),
@@ -330,7 +330,7 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
         return [str(warning.message) for warning in caught]
 
     [text] = told("0")
-    assert text.startswith("the loader of each rank uses threads=2, because 4 ranks share 8 cores (LOCAL_WORLD_SIZE)\nhint: pass threads=2 ")
+    assert text.startswith("the loader of each rank uses threads=2, because 4 ranks share 8 cores (LOCAL_WORLD_SIZE)\nhint: to silence this warning, pass threads=2 ")
     assert told("1") == [] and told("0", threads=2) == []
 
 

@@ -76,10 +76,10 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
                 format!("the source {files} already damaged before packing, so `shardpack salvage` cannot help").into(),
             );
             match n {
-                1 => format!("`{name}` is unchanged since packing, but 1 picture cannot be decoded: {read}"),
+                1 => format!("`{name}` has not been damaged since packing, but 1 picture cannot be decoded: {read}"),
                 n => {
                     format!(
-                        "`{name}` is unchanged since packing, but {} pictures cannot be decoded: {read}",
+                        "`{name}` has not been damaged since packing, but {} pictures cannot be decoded: {read}",
                         units::count(n)
                     )
                 }

@@ -195,7 +195,7 @@ class Blosc2Sources(CommandTest):
         )
         case(
             "channels.b2nd",
-            "found 4 axes: [2, 24, 20, 17]",
+            "the array has 4 axes ([2, 24, 20, 17])",
             write_file=lambda path: write(path, np.stack([array, array])),
         )
 

@@ -104,7 +104,7 @@ class Pictures(ReportTest):
             (f"{data}#9", "choose one of the candidates: 1 tile, 2 q60"),
             (f"{data}#two", "such as report.html#2"),
             (f"{source}#1", "cannot read the report"),
-            (f"{self.tmp / 'a' / 'manifest.json'}#1", "found other JSON"),
+            (f"{self.tmp / 'a' / 'manifest.json'}#1", "the file is JSON, but not a report"),
         ]:
             refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", recipe)
             self.assertIn(part, refused.err)
@@ -373,7 +373,7 @@ class Datasets(ReportTest):
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])
-        self.assertIn("the dataset has no sample with the key of this source", later["unreadable"][0]["reason"])
+        self.assertIn("no sample has the key `new.jpg`", later["unreadable"][0]["reason"])
         self.assertTrue(any("the source has 13 samples, but the dataset has 12" in note for note in later["notes"]))
         self.assertIn("is not a dataset, so it cannot be compared with the source files in", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)

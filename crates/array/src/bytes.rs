@@ -141,7 +141,7 @@ pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limit
             "ratio of decoded to compressed bytes",
             "max_expansion",
             limits.max_expansion,
-            coded / payload.max(1),
+            coded.div_ceil(payload.max(1)),
         ));
     }
     Ok(())

@@ -55,8 +55,10 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
     }
     let descriptor = take(skip(1, "zstd frame header descriptor")?)?;
     if descriptor & 0b0000_1111 != 0 {
-        let text =
-            format!("zstd frame header descriptor {descriptor:#04x}: checksums and dictionaries are not allowed");
+        let text = format!(
+            "zstd frame header descriptor {descriptor:#04x}: checksums, dictionaries and the reserved bit are not \
+             allowed"
+        );
         return Err(Error::malformed(text).at(4));
     }
     let single_segment = descriptor & 0b0010_0000 != 0;

@@ -32,7 +32,7 @@ pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> R
 /// `Internal`, naming `what`, if there are too few items.
 #[inline]
 pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> {
-    part(items, first..items.len(), what)
+    items.get(first..).ok_or_else(|| missing(what, &(0..first), items.len()))
 }
 
 /// Splits the slice after the first `count` items.

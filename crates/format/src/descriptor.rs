@@ -293,8 +293,8 @@ impl ArrayDescriptor {
         }
         if self.band_difference && (self.stored.bytes() > 2 || self.stored == Dtype::Bool || self.shape.is_empty()) {
             return Err(format!(
-                "a band difference needs stored integers of 1 or 2 bytes and at least one axis, but the array stores \
-                 {} in the shape {:?}",
+                "a band difference needs a stored type of 1 or 2 bytes other than bool, and at least one axis, but \
+                 the array stores {} in the shape {:?}",
                 self.stored, self.shape
             ));
         }

@@ -25,7 +25,8 @@ const OBJECT_NODES: u64 = 8;
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
-    object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
+    // The text is valid JSON, but does not describe a `T`.
+    object(&mut de).map_err(|e: serde_json::Error| Error::malformed(format!("the {what} is not valid: {e}")))
 }
 
 /// Checks that `bytes` are a single strict JSON text, such as the value of a `json` field. Allocates memory only for

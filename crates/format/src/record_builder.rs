@@ -192,7 +192,10 @@ impl RecordBuilder {
             RecordLayout::new(schema, shard_number, sample_id, key, scalars, fields)?;
         let mut bytes = buffer;
         let place = fields.first().cloned().unwrap_or(0..0);
-        if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
+        if !has_first {
+            return Err(Error::usage("the buffer contains the first value, but the first field has none"));
+        }
+        if bytes.len().checked_sub(at) != Some(place.len()) {
             return Err(Error::usage(format!(
                 "the buffer must consist of {at} bytes and then the first value ({} bytes), but it is {} bytes long",
                 place.len(),

@@ -128,7 +128,7 @@ impl<'a> Bmp<'a> {
         let stored = bmp.row_bytes().saturating_mul(u64::from(height));
         if coding != Coding::Runs && stored > pixels.len() as u64 {
             return Err(Error::malformed(format!(
-                "the BMP is truncated: its pixels take {stored} bytes, but the file has only {}",
+                "the BMP is truncated: its pixels take {stored} bytes, but only {} remain",
                 pixels.len()
             )));
         }

@@ -46,7 +46,8 @@ impl ShortestSide {
         }
         Err(Error::usage(format!(
             "the lengths of a shorter side must be an ascending range within 1 to {SIDE_MAX} pixels, with a step of at \
-             least 1 and a longest side from 1 to {SIDE_MAX}, but are {low} to {high} with step {step} and longest side {longest}"
+             least 1 and a longest side from 1 to {SIDE_MAX}, but are {low} to {high} with step {step} and longest \
+             side {longest}"
         )))
     }
 

@@ -98,7 +98,7 @@ pub struct Tiled {
 /// let mut tiler = JpegTiler::new();
 /// let mut out = Vec::new();
 /// let error = tiler.tile(b"not a JPEG", &TileOptions::default(), &mut out).unwrap_err();
-/// assert!(error.to_string().contains("expected a JPEG"));
+/// assert!(error.to_string().contains("JPEG"), "{error}");
 /// assert!(out.is_empty());
 /// ```
 pub struct JpegTiler {

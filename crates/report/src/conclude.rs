@@ -252,12 +252,14 @@ fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeti
     let which = if meeting == measured { format!("All {kept}") } else { format!("{meeting} of {kept}") };
     let (keep, change) = if meeting == 1 { ("keeps", "changes") } else { ("keep", "change") };
     let mut sentences =
-        vec![format!("{which} {keep} errors below the noise of each band and hardly {change} the spectra.")];
+        vec![format!("{which} {keep} errors within the noise of each band and hardly {change} the spectra.")];
     let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
     sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
         (true, false) => None,
         (true, true) => Some(format!("Acceptable lossy candidates are smaller by at most a factor of {COSTS_LITTLE}.")),
-        (false, _) => Some(format!("More accurate candidates are larger by more than a factor of {COSTS_LITTLE}.")),
+        (false, _) => Some(format!(
+            "Lossless candidates are larger than the smallest of these by more than a factor of {COSTS_LITTLE}."
+        )),
     });
     let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
     if let Some(other) = refused.min_by(|a, b| size(a).total_cmp(&size(b)))

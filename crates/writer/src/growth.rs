@@ -216,7 +216,7 @@ impl<'a> Growth<'a> {
                 self.target.path().display(),
                 now.generation()
             );
-            return Err(Error::refused(what, "run `shardpack add` again to add the remaining samples"));
+            return Err(Error::refused(what, "add the remaining samples in a new run"));
         }
         Ok(Some(self.noted(report.clone())))
     }

@@ -89,7 +89,7 @@ impl Unfinished {
         match self.parts {
             Some(_) => {
                 let noun = if self.unfinished.len() == 1 { "part" } else { "parts" };
-                format!("pack {noun} {} again, then merge", self.array().replace(',', ", ")).into()
+                format!("pack {noun} {} again, then merge", self.array()).into()
             }
             None => "run the same `pack` command again: it finishes the dataset, and no merge is needed".into(),
         }

@@ -124,7 +124,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("a protobuf number is truncated")
+    raise ValueError("a protobuf number is truncated or too long")
 
 
 def signed(value: int) -> int:

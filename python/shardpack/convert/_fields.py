@@ -165,7 +165,7 @@ class Fields:
         if columns:
             renamed = {column: f"source_{self.names[column]}" for column in columns}
             raise SourceError(
-                f"{where}: the source has columns with reserved names: {', '.join(columns)}; the fields "
+                f"{where}: the source has columns whose fields have reserved names: {', '.join(columns)}; the fields "
                 f"{', '.join(_OF_PICTURES)} are derived from the picture\n"
                 f"hint: pass drop={columns} to leave the columns out, or rename={renamed}"
             )
@@ -190,8 +190,11 @@ class Fields:
         said = {column: name for column, name in ((self.image, "image"), (self.label, "label")) if column is not None}
         said |= self.rename
         for column in said:
+            if column in self.drop:
+                raise SourceError(f"{where}: column {column!r} is in `drop`, so it cannot become field `{shown(said[column])}`")
             if column not in columns:
-                known = f"; its columns are {', '.join(map(repr, columns))}" if columns else ": it has no columns at all"
+                none = ": `drop` leaves out all its columns" if self.drop else ": it has no columns at all"
+                known = f"; its columns are {', '.join(map(repr, columns))}" if columns else none
                 raise SourceError(f"{where}: the source has no column {column!r}{known}")
         names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
         for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):

@@ -171,7 +171,7 @@ def _by_rows(
     }
     refuse_columns(where, refused | dict.fromkeys(others, "a group, which has no rows"))
     if not taken:
-        raise SourceError(f"{where}: `drop` leaves out all arrays, so there is nothing to convert")
+        raise SourceError(f"{where}: `drop` leaves out everything, so there is nothing to convert")
     lengths = {column.shape[0] for column in taken.values()}
     if len(lengths) != 1:
         found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items())
@@ -179,7 +179,8 @@ def _by_rows(
             f"{where}: the first axes of the arrays differ in length: {found}\nhint: pass drop=[…] to leave arrays out"
         )
     if key is not None and (key not in taken or taken[key].kind != "text"):
-        raise SourceError(f"{where}: there is no text array {key!r} to take the sample keys from (`key`)")
+        why = f"`drop` leaves out the array {key!r}" if key in columns and key in drop else f"there is no text array {key!r}"
+        raise SourceError(f"{where}: {why} to take the sample keys from (`key`)")
     _check_size(where, taken, 1, max_bytes)
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
     rows = lengths.pop()

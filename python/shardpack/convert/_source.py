@@ -132,7 +132,7 @@ def library(module: str, extra: str) -> Any:
     except ImportError as error:
         name = module.split(".")[0]
         package = _PACKAGES.get(name, name)
-        message = f"cannot import `{shown(package)}`, which is needed for {extra}: {error}\nhint: pip install {package}"
+        message = f"cannot import `{shown(name)}`, which is needed for {extra}: {error}\nhint: pip install {package}"
         raise ImportError(message, name=name) from error
 
 

@@ -98,7 +98,7 @@ def open(
         file.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"`{shown(path)}`: the HDF5 file is damaged: {error}") from error
+        raise SourceError(f"`{shown(path)}`: cannot read the HDF5 file: {error}") from error
     source.close = file.close
     return source
 

@@ -115,12 +115,12 @@ def _choose(files: list[_File], where: str, split: str | None, config: str | Non
     for name, at, chosen in (("config", 0, config), ("split", 1, split)):
         known = sorted({group[at] for group in groups})
         if chosen is None and len(known) > 1:
-            some = ", ".join(map(repr, known[:20]))
+            some = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
             raise SourceError(
                 f"`{shown(where)}` has several {name}s: {some}\nhint: pass one of them, such as {name}={known[-1]!r}"
             )
         if chosen is not None and chosen not in known:
-            some = ", ".join(map(repr, known[:20]))
+            some = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
             raise SourceError(f"`{shown(where)}` has no {name} {chosen!r}; its {name}s are {some}")
         groups = {group: found for group, found in groups.items() if chosen in (None, group[at])}
     (found,) = groups.values()

@@ -302,8 +302,8 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(
-            f"the shard is truncated: the offsets of its {samples} samples take {head} bytes, but the shard is only "
-            f"{len(data)} bytes long"
+            f"the shard is too short for the {samples} samples in the index: their offsets take {head} bytes, but the "
+            f"shard is only {len(data)} bytes long"
         )
     count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
     if count != samples:

@@ -112,7 +112,10 @@ def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | Non
             data = stream.read(length)
             tail = stream.read(4)
             if len(data) < length or len(tail) < 4:
-                raise ValueError(f"the file is truncated: it ends after {len(data)} bytes of a {length}-byte record")
+                found = len(data) + len(tail)
+                raise ValueError(
+                    f"the file is truncated: it ends after {found} of {length + 4} bytes of a record and its CRC32C"
+                )
             yield data if _mask(crc32c(data)) == struct.unpack("<I", tail)[0] else None
 
 
@@ -152,7 +155,8 @@ class _Features:
             return None, values
         key = values.pop(self.key, None)
         if key is None:
-            raise ValueError(f"feature {self.key!r}, which holds the key of a sample, is missing")
+            why = "left out by `drop`" if self.key in self.drop else "missing"
+            raise ValueError(f"feature {self.key!r}, which holds the key of a sample, is {why}")
         if not isinstance(key, str):
             raise ValueError(f"feature {self.key!r}: expected text as the sample's key, found: {key!r}")
         return key, values

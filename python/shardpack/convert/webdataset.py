@@ -443,7 +443,7 @@ def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any
     # A sparse file may claim any size.
     if not member.isreg() or member.issparse():
         is_link = member.islnk() or member.issym()
-        found = "a sparse file" if member.isreg() else "a link" if is_link else "a pipe or device"
+        found = "a sparse file" if member.isreg() else "a link" if is_link else "a special file"
         raise ValueError(f"expected a plain file, found {found}")
     opened = tar.extractfile(member)
     assert opened is not None

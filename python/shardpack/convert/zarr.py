@@ -137,7 +137,7 @@ class _Group(Mapping[str, Any]):
         except MemoryError:
             raise
         except Exception as error:
-            raise SourceError(f"{self._where}: `{shown(name)}` is damaged: {error}") from error
+            raise SourceError(f"{self._where}: cannot open `{shown(name)}`: {error}") from error
         if isinstance(node, self._zarr.Array):
             return _column(node)
         return _Group(self._zarr, node, f"{self._where}, `{shown(name)}`")

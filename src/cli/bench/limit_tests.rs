@@ -159,7 +159,7 @@ fn figures_name_their_limit_and_what_to_change() {
             "slots",
             idle,
             s.clone(),
-            vec!["72 % of their time", "3 slots with 32 samples each", "raise `--slots` or `--batch-size`"],
+            vec!["72 % of their time", "3 slots of 32 samples each", "raise `--slots` or `--batch-size`"],
         ),
         ("slots", Epoch { batches: 3, ..idle }, s.clone(), vec!["fewer threads"]),
         ("unclear", Epoch { seconds: 0.004, ..e }, s.clone(), vec!["1,000 samples in 4.0 ms", "larger dataset"]),

@@ -22,7 +22,8 @@ impl OutputRow for &mut [u8] {
 /// `Usage` if the caller's row does not include these bytes.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
-    row.bytes(range).ok_or_else(|| Error::usage(format!("the output row has fewer than {end} bytes")))
+    row.bytes(range)
+        .ok_or_else(|| Error::usage(format!("not all of the output row's first {end} bytes can be written")))
 }
 
 /// Maps each byte of an output row to its pixel in the array. If several threads fill a row, each thread writes the

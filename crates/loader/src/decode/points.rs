@@ -190,11 +190,7 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => Err(Error::usage(format!(
             "boxes must be in pixels, but all numbers in the sample are from 0 to 1, for example {first:?}"
         ))
-        .with_hint(
-            Hint::new("pass ")
-                .and([Setting::on("relative")])
-                .then(" if the boxes are fractions of the picture's sides"),
-        )),
+        .with_hint("declare the boxes as relative if they are fractions of the picture's sides")),
         _ => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use shardpack_array::Array;
-use shardpack_format::{Error, Hint, Limits, Result, Setting};
+use shardpack_format::{Error, Limits, Result};
 use std::fmt;
 
 /// Largest plausible coordinate of a relative polygon, as a multiple of the picture's side.
@@ -109,11 +109,7 @@ impl Unit {
             (false, _, false, Some(point)) => Err(Error::usage(format!(
                 "polygons must be in pixels, but all numbers in the sample are from 0 to 1, for example {point:?}"
             ))
-            .with_hint(
-                Hint::new("pass ")
-                    .and([Setting::on("relative")])
-                    .then(" if the polygons are fractions of the picture's sides"),
-            )),
+            .with_hint("declare the polygons as relative if they are fractions of the picture's sides")),
             _ => Ok(()),
         }
     }

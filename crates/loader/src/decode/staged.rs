@@ -133,7 +133,7 @@ impl RowDecoder {
             let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
-                let missing = FormatError::malformed("the record is damaged: its value cannot be decoded");
+                let missing = FormatError::malformed("the record is damaged: it has no value to decode");
                 return Err(record.named(name_field(&field.name, missing)));
             }
         }

@@ -37,7 +37,8 @@ pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result
         let field = field.escape_debug();
         let hint = Hint::new("set another fill value, such as ")
             .only(Voice::Python, "sp.augment.random_affine(…, mask_fill=0)")
-            .only(Voice::Rust, "`random_affine(mask_fill=0)`");
+            .only(Voice::Rust, "`random_affine(degrees=10,mask_fill=0)`")
+            .only(Voice::Command, "`random_affine(degrees=10,mask_fill=0)`");
         Error::usage(format!("field `{field}`: {element} cannot represent `mask_fill` {value}")).with_hint(hint)
     })
 }
@@ -59,11 +60,13 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
             ))
             .with_hint("load volumes with `patchDxHxW`, or choose `random_affine` for arrays of two or three axes"));
         }
-        return match plans.iter().any(is_moved) {
-            true => Ok(()),
-            false => Err(Error::usage(
-                "`random_affine`, `random_affine_3d` and `random_rotation` need a decoded picture, or an array with \
-                 two or three axes, but none is loaded",
+        return match (plans.iter().any(is_moved), moves.of_volumes()) {
+            (true, _) => Ok(()),
+            (false, Some(_)) => Err(Error::usage("`random_affine_3d` needs a volume, but none is loaded")
+                .with_hint("load volumes with `patchDxHxW`")),
+            (false, None) => Err(Error::usage(
+                "`random_affine` and `random_rotation` need a decoded picture, or an array with two or three axes, \
+                 but none is loaded",
             )),
         };
     }
@@ -93,7 +96,10 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let error = Error::usage("picture augmentation needs a field with decoded pictures, but none is loaded");
     Err(match changes.iter().any(|change| change.outside().is_some()) {
-        true => error.with_hint("arrays can be augmented only by a single `random_affine` or `random_rotation`"),
+        true => error.with_hint(
+            "to move the pixels of arrays, pass a single `random_affine`, `random_affine_3d` or `random_rotation` \
+             without other picture augmentations",
+        ),
         false => error,
     })
 }

@@ -254,7 +254,7 @@ mod tests {
             "Patch4x4",
         ] {
             let error = bad.parse::<CubeMode>().unwrap_err().to_string();
-            assert!(error.contains("such as patch64x64") && error.contains(&format!(" `{bad}`: expected ")), "{error}");
+            assert!(error.contains("`patch64x64`") && error.contains(&format!(" `{bad}`: expected ")), "{error}");
         }
     }
 

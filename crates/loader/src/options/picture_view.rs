@@ -335,7 +335,7 @@ mod tests {
             ("rrc8,ratio=0..1", "ratio of a random crop"),
             ("center8,short=4", "centre crop"),
             ("jitter8,scale=0..1", "scale of a jittered view"),
-            ("randcrop8,short=9..8", "shorter side of a random crop"),
+            ("randcrop8,short=9..8", "shorter side for a random crop"),
             ("short9..8", "lengths of a shorter side"),
             ("ioucrop8,scale=0.5..2", "scale of an IoU crop"),
             ("ioucrop8,zoom=0.5..2", "zoom of an IoU crop"),

@@ -74,8 +74,9 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         let epoch = self.epoch(state.epoch);
         if state.samples_consumed > epoch.len() {
             let (consumed, all) = (state.samples_consumed, epoch.len());
+            let unit = if self.unit().is_samples() { "samples" } else { "patches" };
             return Err(Error::usage(format!(
-                "the state was saved after {consumed} samples of the epoch, but this loader has only {all} per epoch"
+                "the state was saved after {consumed} {unit} of the epoch, but this loader has only {all} per epoch"
             )));
         }
         Ok(epoch)

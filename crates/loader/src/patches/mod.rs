@@ -101,8 +101,10 @@ impl PatchPlan {
             let text = format!(
                 "the loader planned {expected} grid patches for this sample, but its size {scene:?} needs {found}"
             );
-            return Err(FormatError::usage(text)
-                .with_hint("the index has a wrong size for this sample: pack the dataset again"));
+            return Err(FormatError::usage(text).with_hint(
+                "the index has a wrong size for this sample, or it has no sizes and the samples differ in size: pack \
+                 the dataset again, with scalar fields `height` and `width`",
+            ));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }

@@ -407,15 +407,15 @@ fn arrays_that_cannot_be_moved_are_refused() {
     let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
     assert!(
         error.contains(
-            "`random_affine`, `random_affine_3d` and `random_rotation` need a decoded picture, or an array with two or \
-             three axes, but none is loaded"
+            "`random_affine` and `random_rotation` need a decoded picture, or an array with two or three axes, but \
+             none is loaded"
         ),
         "{error}"
     );
     for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
         let error = cubes.refused(moved(texts));
-        let expected = "needs a field with decoded pictures, but none is loaded\nhint: arrays can be augmented \
-                        only by a single `random_affine`";
+        let expected = "needs a field with decoded pictures, but none is loaded\nhint: to move the pixels \
+                        of arrays, pass a single `random_affine`";
         assert!(error.contains(expected), "{error}");
     }
     let error = cubes.refused(moved(&["random_rotation(degrees=9,mask_fill=256)"]));

@@ -410,7 +410,7 @@ fn invalid_patches_per_sample_are_refused() {
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
     let expected = "sample 1, `cube-1`: the loader planned 15 grid patches for this sample, but its size \
-                    [1, 40, 60] gives 25";
+                    [1, 40, 60] needs 25";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 

@@ -136,7 +136,8 @@ impl Walk {
         if frame.record_bytes > room {
             let needed = frame.record_bytes;
             return Err(FormatError::malformed(format!(
-                "the record is truncated: only {room} of its {needed} bytes are in the shard"
+                "the record is cut short: it needs {needed} bytes, but only {room} are left before the index or the \
+                 end of the shard"
             )));
         }
         if frame.record_bytes > self.limits.max_record_bytes {

@@ -112,7 +112,7 @@ fn merge_names_the_missing_parts() {
         dir.path().display()
     );
     assert!(error.starts_with(&begins), "{error}");
-    assert!(error.ends_with("\nhint: pack parts 1, 3 again, then merge"), "{error}");
+    assert!(error.ends_with("\nhint: pack parts 1,3 again, then merge"), "{error}");
 }
 
 /// Packing the missing, unfinished, damaged and deleted parts again makes the merge succeed.

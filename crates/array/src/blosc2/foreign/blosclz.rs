@@ -9,13 +9,18 @@ const NEAR: usize = 8191;
 /// Decodes `stream` into `out`, whose length must be the decoded length.
 pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
     let mut at = 0;
-    if steps(stream, out, &mut at).is_some() && at == out.len() {
-        return Ok(());
-    }
+    let is_complete = steps(stream, out, &mut at).is_some();
     let length = out.len();
-    Err(Error::malformed(format!(
-        "the blosclz stream is damaged: it decodes to {at} bytes, but should decode to {length}"
-    )))
+    match (is_complete, at == length) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Error::malformed(format!(
+            "the blosclz stream is damaged: it decodes to {at} bytes, but should decode to {length}"
+        ))),
+        // A step failed, perhaps after the last byte of the output.
+        (false, _) => {
+            Err(Error::malformed(format!("the blosclz stream is damaged: it does not decode to {length} bytes")))
+        }
+    }
 }
 
 /// Executes the steps of a stream. Returns `None` if a step would leave the bounds of the stream or of the output.

@@ -103,7 +103,10 @@ fn zlib(stream: &[u8], out: &mut [u8]) -> Result<()> {
     let mut decoder = Decompress::new(true);
     let found = match decoder.decompress(stream, out, FlushDecompress::Finish) {
         Ok(Status::StreamEnd) if decoder.total_out() == out.len() as u64 => return Ok(()),
-        Ok(_) => format!("it decodes to {} bytes, but should decode to {}", decoder.total_out(), out.len()),
+        Ok(Status::StreamEnd) => {
+            format!("it decodes to {} bytes, but should decode to {}", decoder.total_out(), out.len())
+        }
+        Ok(_) => format!("it does not decode to {} bytes", out.len()),
         Err(error) => error.to_string(),
     };
     Err(Error::malformed(format!("the zlib stream is damaged: {found}")))

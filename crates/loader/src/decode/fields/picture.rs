@@ -225,7 +225,11 @@ impl PictureFieldDecoder {
             Error::Usage { text, .. } => {
                 let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
                 misfit.unwrap_or_else(|| {
-                    Error::malformed(format!("the size of the picture differs from its size in the index: {text}"))
+                    Error::malformed(match dims.is_empty() {
+                        // The row has the size of the view, which does not depend on the index.
+                        true => format!("the view cannot be applied to this picture: {text}"),
+                        false => format!("the size of the picture differs from its size in the index: {text}"),
+                    })
                 })
             }
             other => other,

@@ -138,7 +138,8 @@ impl VolumeDecoder {
         if found.get(3) != expected.get(3) {
             let channels = expected.get(3).copied().unwrap_or(1);
             let text = format!(
-                "all volumes must have the same number of channels as the first ({channels}), but one has the shape {found:?}"
+                "all volumes must have the same number of channels as the first ({channels}), but one has the shape \
+                 {found:?}"
             );
             return Err(Error::usage(text));
         }

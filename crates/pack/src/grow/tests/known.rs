@@ -94,7 +94,10 @@ fn another_cube_under_the_same_key_is_refused() {
     );
     place.cube("week/b.npy", [6, 5, 3], 1.5);
     let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 in the dataset, but 6 × 5 × 3 in the new sample"), "{error}");
+    assert!(
+        error.ends_with("`b.npy`: a cube of 6 × 5 × 4 in the dataset, but 6 × 5 × 3 in the new sample)"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -111,5 +114,5 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::UNIX_EPOCH);
     let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.jpg`: the dataset has a different picture of the same size"), "{error}");
+    assert!(error.ends_with("`b.jpg`: the dataset has a different picture of the same size)"), "{error}");
 }

@@ -120,7 +120,7 @@ fn refusals_name_the_reason() {
     );
     assert_eq!(
         with(94, b'x'),
-        "`x`: the Blosc2 frame is damaged: expected the byte 0xd2 before the offset of a metalayer, found 0x00"
+        "`x`: the Blosc2 frame is damaged: expected the offset of a metalayer to begin with the byte 0xd2, found 0x00"
     );
     let mut other = good.clone();
     let at = other.windows(5).position(|name| name == b"\xa4b2nd").unwrap();

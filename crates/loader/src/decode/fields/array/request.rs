@@ -253,14 +253,19 @@ fn place(
 }
 
 fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &[u64]) -> Error {
-    let part = if field.cut.is_some() { "so its patches cannot have the shape" } else { "not" };
+    let is_patch = field.cut.as_ref().is_some_and(|cut| cut.place.is_some());
+    let part = match field.cut {
+        Some(_) if is_patch => "so its patches cannot have the shape",
+        Some(_) => "so its selected bands cannot have the shape",
+        None => "not",
+    };
     if field.indexed {
         return Error::malformed(format!("the array has the shape {found:?}, {part} {expected:?} as the index says"));
     }
     // A usage error, not damage, because the arrays of a field may legitimately differ in shape.
-    let hint = match field.cut {
-        Some(_) => Hint::new("choose ").and([Setting::named("bands")]).then(" that all arrays have"),
-        None => Hint::new("load patches of one size, such as ").and([Setting::word("cube", "patch64x64")]),
+    let hint = match is_patch {
+        true => Hint::new("choose ").and([Setting::named("bands")]).then(" that all arrays have"),
+        false => Hint::new("load patches of one size, such as ").and([Setting::word("cube", "patch64x64")]),
     };
     let name = &of.field.name;
     let text = format!("field `{name}`: the array has the shape {found:?}, {part} {expected:?} as in the first sample");

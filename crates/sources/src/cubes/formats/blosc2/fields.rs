@@ -36,7 +36,8 @@ impl<'a> Fields<'a> {
         match self.byte(what)? {
             found if found == expected => Ok(()),
             found => Err(self.source.damaged(format_args!(
-                "the Blosc2 frame is damaged: expected the byte {expected:#04x} before the {what}, found {found:#04x}"
+                "the Blosc2 frame is damaged: expected the {what} to begin with the byte {expected:#04x}, found \
+                 {found:#04x}"
             ))),
         }
     }
@@ -79,7 +80,7 @@ impl<'a> Fields<'a> {
     fn short(&self, what: &str, bytes: usize) -> CubeError {
         let left = self.bytes.len();
         self.source.damaged(format_args!(
-            "the Blosc2 frame is truncated: it ends before the {what} is complete (bytes needed: {bytes}, left: {left})"
+            "the Blosc2 frame is damaged: the {what} is cut off (bytes needed: {bytes}, left: {left})"
         ))
     }
 }
