@@ -124,26 +124,24 @@ fn is_dataset(path: &Path) -> bool {
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-/// Returns the first given option that applies only to source files.
-fn option_of_sources(args: &ReportArguments) -> &'static str {
+/// Returns the first given option that applies only to source files. Options for reading also apply to a dataset that is
+/// compared with its source files.
+fn option_of_sources(args: &ReportArguments) -> Option<&'static str> {
     let candidates = args.candidates.is_some().then_some("candidates");
     let metric = (!args.metric.is_empty()).then_some("metric");
     let given = candidates.or(args.option_on_pictures()).or(args.option_on_cubes()).or(metric);
     let reading = || {
         let mut names = ReportArguments::about().map(|about| about.name);
-        names.find(|name| args.reading.iter().any(|(option, _)| option.as_str() == *name))
+        names.find(|name| is_given(&args.reading, name)).unwrap_or("source")
     };
-    given.or_else(reading).unwrap_or("source")
+    given.or_else(|| (args.source.is_none() && !args.reading.is_empty()).then(reading))
 }
 
 fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     let source = &asked.src;
-    let has_ladders = args.option_on_pictures().or(args.option_on_cubes()).is_some();
-    let of_sources = args.candidates.is_some() || has_ladders || !args.metric.is_empty();
-    if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
-        let said = format!("applies only to source files, but `{source}` is a dataset");
-        bail!(ArgumentError::of(option_of_sources(args), said));
+    if let Some(option) = option_of_sources(args) {
+        bail!(ArgumentError::of(option, format!("applies only to source files, but `{source}` is a dataset")));
     }
     if args.source.is_none() && asked.device.is_some() {
         let said = format!("has no effect without the source files of the dataset `{source}`");

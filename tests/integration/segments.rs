@@ -360,7 +360,6 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     write_dataset(&out, &plan, &source, &WriteOptions::default()).unwrap();
     let error = add_indexes(&out, &RewriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("already has another field with this name"), "{error}");
-
     let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
     let sample = Sample::new().with_key("two").with("image", SampleValue::Bytes(strip(255)));
     collector.add(sample.with("image.segments", SampleValue::Bytes(b"mine".to_vec()))).unwrap();

@@ -466,9 +466,8 @@ impl Compressor {
             )));
         }
         let (Ok(columns), Ok(rows)) = (c_int::try_from(width), c_int::try_from(height)) else {
-            return Err(Error::usage(format!(
-                "a JPEG of {width} × {height} pixels is too large: both sides must be below 2³¹"
-            )));
+            let text = format!("a JPEG of {width} × {height} pixels is too large: both sides must be below 2³¹");
+            return Err(Error::usage(text));
         };
         let handle = self.handle(how)?;
         let mut output = Output::none();

@@ -22,7 +22,6 @@ class SameType:
             raise ValueError(f"dtype: expected one of {', '.join(sorted(DTYPES))}, found: {dtype!r}")
         self._field = field
         self._asked = dtype is not None
-        self._of = " (the type of the first sample)"
         self._follows = False
         self._dtype = None if dtype is None else np.dtype(dtype)
 
@@ -33,7 +32,7 @@ class SameType:
     def follow(self, dtype: str) -> None:
         """Use the element type from the dataset being appended to, unless a type was requested."""
         if not self._asked and dtype:
-            self._dtype, self._of, self._follows = np.dtype(dtype), " (the type of this field in the dataset)", True
+            self._dtype, self._follows = np.dtype(dtype), True
 
     def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return the array with the common element type. Raise an error if the conversion would change a value."""
@@ -46,7 +45,7 @@ class SameType:
         if self._asked and array.dtype.kind == "f" and self._dtype.kind == "f":
             return made
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
-            of = "" if self._asked else self._of
+            of = "" if self._asked else f" (the type of {'this field in the dataset' if self._follows else 'the first sample'})"
             # A hint to pass float64 would not help if the values do not fit float64.
             hint = "" if self._follows or self._dtype == np.float64 else "\nhint: pass dtype='float64' to store all samples as float64"
             raise SourceError(

@@ -2,7 +2,7 @@
 
 use super::{Batch, Lent};
 use crate::decode::stored_boxes;
-use crate::fields::{Col, FieldPlan, FieldType, PictureField, ViewBoxes};
+use crate::fields::{Col, FieldPlan, FieldType, PictureField};
 use crate::plan::PlannedRow;
 use shardpack_array::ArrayDecoder;
 use shardpack_format::{Codec, bug, to_usize};
@@ -64,6 +64,7 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
             field.escape_debug()
         )));
     };
+    let mut decoder = ArrayDecoder::new();
     let row = |(row, (&index, of_plan)): (usize, (&u64, &PlannedRow))| {
         let is_missing = |&(at, field): &(u32, u32)| to_usize(at) == row && to_usize(field) == number;
         if plan.mask.get(row) != Some(&true) || plan.missing.iter().any(is_missing) {
@@ -84,7 +85,7 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
         };
         let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
         let key = picture.key(lent.draw_key(index, of_plan));
-        let view = of_boxes(lent, index, picture, source, &key)?;
+        let view = of_boxes(lent, index, picture, source, &key, &mut decoder)?;
         let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
         Ok(Some(Shown { source, crop }))
     };
@@ -92,18 +93,21 @@ pub(crate) fn shown(lent: &Lent, field: &str) -> Result<Vec<Option<Shown>>> {
 }
 
 /// Returns the view of an upright picture of size `source`, with its part drawn if the view depends on boxes.
-fn of_boxes(lent: &Lent, index: u64, picture: &PictureField, source: [u32; 2], key: &DrawKey) -> Result<View> {
-    let Some(ViewBoxes { position, format, relative }) = picture.boxes else { return Ok(picture.view) };
-    let Some(plan) = lent.fields.objects.iter().find(|plan| plan.position == position) else {
+fn of_boxes(
+    lent: &Lent,
+    index: u64,
+    picture: &PictureField,
+    source: [u32; 2],
+    key: &DrawKey,
+    decoder: &mut ArrayDecoder,
+) -> Result<View> {
+    let Some(of) = picture.boxes else { return Ok(picture.view) };
+    let Some(plan) = lent.fields.objects.iter().find(|plan| plan.position == of.position) else {
         bug("the boxes of a view are not loaded")
     };
     let sample = lent.dataset.get(index)?;
-    let limits = lent.dataset.limits();
-    let mut decoder = ArrayDecoder::new();
-    let boxes = match sample.field(&plan.name)? {
-        Some(value) => stored_boxes(&value, format, relative, source, &mut decoder, limits)?,
-        None => Vec::new(),
-    };
+    let value = sample.field(&plan.name)?;
+    let boxes = stored_boxes(value.as_ref(), of, source, decoder, lent.dataset.limits())?;
     Ok(picture.view.of_boxes(source[1], source[0], key, &boxes)?)
 }
 

@@ -2,6 +2,7 @@
 
 use super::polygons;
 use super::shape::{RemainingRows, Shape, floats, rows_of};
+use crate::fields::ViewBoxes;
 use crate::options::{Align, BoxFormat};
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldValue, Hint, Limits, Result, Setting, bug, to_usize};
@@ -112,15 +113,17 @@ fn pixels(all: &[[f64; 4]], row: usize, format: BoxFormat, relative: bool, pictu
     Ok([left, top, right, bottom])
 }
 
-/// Decodes the boxes of a sample: left, top, right and bottom, in pixels of a picture with this height and width.
+/// Decodes the boxes of a sample: left, top, right and bottom, in pixels of a picture with this height and width. A
+/// sample without a value has no boxes.
 pub(crate) fn stored_boxes(
-    value: &FieldValue<'_>,
-    format: BoxFormat,
-    relative: bool,
+    value: Option<&FieldValue<'_>>,
+    of: ViewBoxes,
     picture: [u32; 2],
     arrays: &mut ArrayDecoder,
     limits: &Limits,
 ) -> Result<Vec<[f64; 4]>> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let ViewBoxes { format, relative, .. } = of;
     let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
     let array = arrays.decode(value.codec, &descriptor, value.bytes, limits)?;
     let numbers = numbers(&array)?;

@@ -108,16 +108,14 @@ impl RowRecord<'_> {
         boxes: Option<ViewBoxes>,
         arrays: &mut ArrayDecoder,
     ) -> Result<View, FormatError> {
-        let Some(ViewBoxes { position, format, relative }) = boxes else { return Ok(view) };
+        let Some(of @ ViewBoxes { position, .. }) = boxes else { return Ok(view) };
         let plans = &self.recipe.fields.objects;
         let named = |error| match plans.iter().find(|plan| plan.position == position) {
             Some(plan) => plan.named(plans, error),
             None => error,
         };
-        let boxes = match self.value(position).map_err(named)? {
-            Some(value) => stored_boxes(&value, format, relative, picture, arrays, self.limits()).map_err(named)?,
-            None => Vec::new(),
-        };
+        let value = self.value(position).map_err(named)?;
+        let boxes = stored_boxes(value.as_ref(), of, picture, arrays, self.limits()).map_err(named)?;
         let [height, width] = picture;
         view.of_boxes(width, height, &self.recipe.key(self.at), &boxes)
     }

@@ -92,7 +92,7 @@ impl CubeFile {
     }
 
     /// Reads exactly the bytes `[offset, offset + len)`, straight into memory of that size.
-    pub(super) fn read_at(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>> {
+    pub(super) fn read_at(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>> {
         self.check_range(what, offset, len)?;
         let mut bytes = self.alloc(what, len)?;
         self.seek(offset)?;
@@ -194,7 +194,7 @@ impl CubeFile {
     }
 
     /// Allocates an empty buffer with a capacity of `len` bytes. Fails if memory runs out.
-    pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
+    pub(super) fn alloc(&self, what: &str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };
         bytes.clear();
@@ -235,14 +235,14 @@ impl CubeFile {
         CubeError::limit(&self.path, what, limit, found)
     }
 
-    fn shrunk(&self, what: &'static str) -> CubeError {
+    fn shrunk(&self, what: &str) -> CubeError {
         self.damaged(format_args!(
             "cannot read the {what}: the file was truncated while it was being read (it had {} bytes)",
             self.len
         ))
     }
 
-    fn out_of_memory(&self, what: &'static str) -> CubeError {
+    fn out_of_memory(&self, what: &str) -> CubeError {
         let text = format!("not enough memory for the {what}");
         self.io("cannot read", std::io::Error::new(ErrorKind::OutOfMemory, text))
     }

@@ -465,11 +465,9 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
             continue;
         }
         let error = opened.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "a writer cannot append to this dataset: its masks were shrunk, but new masks in `mask` would keep \
-             their full size"
-        );
+        let text = "a writer cannot append to this dataset: its masks were shrunk, but new masks in `mask` would keep \
+                    their full size";
+        assert_eq!(error.to_string(), text);
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }
 }

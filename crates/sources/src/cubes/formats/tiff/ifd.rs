@@ -75,8 +75,7 @@ impl TiffFile for TiffSource<'_> {
             return Err(self.source.damaged(text));
         }
         self.budget.take(self.source, len)?;
-        self.source.check_range(&format!("value of TIFF tag {tag}"), offset, len)?;
-        self.source.read_at("value of a TIFF tag", offset, len).map(Cow::Owned)
+        self.source.read_at(&format!("value of TIFF tag {tag}"), offset, len).map(Cow::Owned)
     }
 
     fn broken(&self, what: String, expected: String, found: String) -> CubeError {

@@ -54,7 +54,8 @@ impl TiffCube {
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
             let error = source.unsupported(format_args!(
-                "the TIFF has {} pages of {bands} bands each, but a TIFF with several pages must have one band per page",
+                "the TIFF has {} pages of {bands} bands each, but a TIFF with several pages must have one band per \
+                 page",
                 pages.len()
             ));
             return Err(error.with_hint("save each page as a separate file"));
