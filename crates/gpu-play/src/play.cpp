@@ -9,6 +9,7 @@
 #include <ucontext.h>
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -81,19 +82,37 @@ struct Machine {
     jmp_buf scheduler, launch;
     const char* name = "";
     char message[512];
-
-    ~Machine() {
-        for (Fiber& fiber : fibers)
-            if (fiber.stack) munmap(fiber.stack, STACK + GUARD);
-    }
 };
 
 static void leave(State state);
 
+// The machines of threads that have ended. Loaders start and end threads often, and to map and unmap a thousand stacks
+// takes longer than most launches.
+struct Idle {
+    std::mutex lock;
+    std::vector<Machine*> machines;
+};
+
 static Machine& new_machine(Machine*& m) {
+    // Threads may end after static objects are destroyed, so this one never is.
+    static Idle& idle = *new Idle;
     struct Owner {
-        Machine* m = new Machine;
-        ~Owner() { delete m; }
+        Machine* m = nullptr;
+        Owner() {
+            std::lock_guard<std::mutex> guard(idle.lock);
+            if (idle.machines.empty()) {
+                m = new Machine;
+            } else {
+                m = idle.machines.back();
+                idle.machines.pop_back();
+            }
+        }
+        ~Owner() {
+            // A fiber waits in a function that may have kept the address of a variable of this thread.
+            for (Fiber& fiber : m->fibers) fiber.started = false;
+            std::lock_guard<std::mutex> guard(idle.lock);
+            idle.machines.push_back(m);
+        }
     };
     static thread_local Owner owner;
     m = owner.m;
