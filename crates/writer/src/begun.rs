@@ -43,6 +43,6 @@ impl Growth<'_> {
             return remove_next(&self.target);
         }
         let hint = Hint::new("repeat the interrupted command to continue, or use ").and([Setting::on("force")]);
-        Err(Error::refused(interrupted(self.target.path()), hint.then(" to discard the unfinished files")))
+        Err(Error::refused(interrupted(&self.target), hint.then(" to discard the unfinished files")))
     }
 }

@@ -5,7 +5,7 @@ use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting};
-use shardpack_io::{Cause, Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, read_ends, read_whole};
+use shardpack_io::{Cause, Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -74,6 +74,10 @@ impl Bucket {
         }
     }
 
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        Arc::<dyn Objects>::clone(&self.claims.objects)
+    }
+
     pub(crate) fn objects(&self) -> &dyn Objects {
         &*self.claims.objects
     }
@@ -130,6 +134,30 @@ impl Bucket {
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
+    /// Uploads a complete spool file as a new object, then removes the file. Fails if there is a different object.
+    pub(crate) fn take_in(&self, file: &Path, name: &str) -> Result<()> {
+        self.check(name)?;
+        if !self.is_sent(file, name)? {
+            match self.objects().read_ends(name, 0, 0) {
+                Err(e) if e.is_not_found() => {}
+                other => return other.map_err(Error::from).and_then(|_| Err(self.taken(name))),
+            }
+        }
+        self.commit(file, name)
+    }
+
+    /// Writes a small object unless there is one with this name. Returns true if the object contains `bytes` afterwards.
+    pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.check(name)?;
+        Ok(self.objects().create(name, bytes)?)
+    }
+
+    /// Replaces a small object that contains `old`. Returns true if the object contains `new` afterwards.
+    pub(crate) fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> Result<bool> {
+        self.check(name)?;
+        Ok(self.objects().exchange(name, old, new)?)
+    }
+
     /// Uploads the journal of a part, replacing any earlier one.
     pub(crate) fn publish(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
@@ -150,6 +178,21 @@ impl Bucket {
 
     fn send(&self, file: &Path, name: &str) -> Result<u64> {
         Ok(self.objects().send(name, &mut Reader::new(open(file)?))?)
+    }
+
+    fn taken(&self, name: &str) -> Error {
+        let cause = Cause::new(ErrorKind::AlreadyExists, "there is a different object with this name");
+        let cause = cause.with_hint("move or rename that object, then run the command again");
+        Error::io("write", &self.name.join(name), cause)
+    }
+
+    /// True if the store already has a shard with the same size, header and footer.
+    fn is_sent(&self, file: &Path, name: &str) -> Result<bool> {
+        let ends = read_ends(&*open(file)?, file, HEADER_BYTES, FOOTER_BYTES)?;
+        match self.objects().read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
+            Err(e) if e.is_not_found() => Ok(false),
+            there => Ok(there? == ends),
+        }
     }
 
     fn send_once(&self, file: &Path, name: &str) -> Result<()> {

@@ -4,7 +4,7 @@
 //! first, and a run after an interruption must still find the shards.
 
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shard};
+use crate::folder::{Survey, check_shards};
 use crate::growth::{Growth, damaged, interrupted, read_manifest};
 use crate::names::{NEXT, oldest_generation};
 use shardpack_format::{
@@ -34,14 +34,15 @@ impl Growth<'_> {
     pub fn compact(&self) -> Result<Compacted> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
-            let what = interrupted(target.path());
+            let what = interrupted(target);
             let hint = Hint::new("repeat the interrupted command to continue, or repeat it with ")
                 .and([Setting::on("force")])
                 .then(" to start over; then compact again");
             return Err(Error::refused(what, hint));
         }
-        for (number, shard) in (0..).zip(&self.manifest.shards) {
-            check_shard(target, self.manifest.dataset_id, number, shard)?.map_err(damaged)?;
+        let shards: Vec<_> = (0..).zip(&self.manifest.shards).collect();
+        for checked in check_shards(target, self.manifest.dataset_id, &shards)? {
+            checked.map_err(damaged)?;
         }
         let names = target.names()?;
         let older = self.older(&names)?;

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
 use crate::names::{
-    MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary, is_shard_temporary,
+    BASE_NAME, MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary, is_shard_temporary,
     is_written_anew, shard_number,
 };
 use crate::target::Target;
@@ -255,12 +255,12 @@ impl Survey {
 
 /// Removes the files of an unfinished addition or removal, and then the folder if it is empty.
 pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
-    // A dataset in a store never has later generations.
     let next = target.below(NEXT);
-    if target.is_store() || next.names_if_there()?.is_empty() {
+    if next.names_if_there()?.is_empty() {
         return Ok(());
     }
     Survey::take(&next)?.remove_all(&next)?;
+    next.remove_scratch(BASE_NAME)?;
     next.remove_folder_if_empty()
 }
 

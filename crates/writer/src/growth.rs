@@ -6,11 +6,12 @@
 //! the run after an interruption completes the missing steps.
 
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shard};
+use crate::folder::{Survey, check_shards, remove_next};
 use crate::journal::{JournalEntry, JournalHead};
 use crate::lock::RunLock;
-use crate::names::NEXT;
+use crate::names::{BASE_NAME, MANIFEST_TEMPORARY, NEXT, generation_of_shard};
 use crate::options::WriteOptions;
+use crate::output::Output;
 use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare_or};
@@ -23,9 +24,8 @@ use shardpack_format::{
     FOOTER_BYTES, HEADER_BYTES, Hint, Identity, Limits, MANIFEST_NAME, Manifest, Setting, generation_name,
     generation_of_name, shard_name, shard_name_of, to_usize, visible_path,
 };
-use shardpack_io::{Disk, Holder};
+use shardpack_io::Holder;
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -42,6 +42,8 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
+    /// The bytes of the manifest, as they were read.
+    bytes: Vec<u8>,
     /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, the next call to
     /// `write` tries again.
     ready: Mutex<Option<(JournalHead, Report)>>,
@@ -68,14 +70,14 @@ impl<T> std::fmt::Debug for Next<'_, T> {
 }
 
 impl Growth<'static> {
-    /// Opens the dataset in the folder `out`. First puts in place any generation that an interrupted run has left
+    /// Opens the dataset in the folder `out`, or in a [`Bucket`](crate::Bucket). First puts in place any generation that an interrupted run has left
     /// ready.
     ///
     /// # Errors
     /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its manifest is
     /// damaged; `Refused` if the remains of an interrupted run belong to another dataset; `Io`.
-    pub fn take(out: &Path) -> Result<Self> {
-        Self::take_on(Target::folder(&Disk, out))
+    pub fn take(out: impl Into<Output>) -> Result<Self> {
+        Self::take_on(out.into().target())
     }
 }
 
@@ -93,8 +95,11 @@ impl<'a> Growth<'a> {
             return Err(Error::usage(text, hint));
         }
         let lock = RunLock::take(&target, None, &Holder::this_process())?;
+        if is_outdated(&target)? {
+            remove_next(&target)?;
+        }
         settle(&target)?;
-        let (mut manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
+        let (mut manifest, bytes) = read_manifest(&target, MANIFEST_NAME)?;
         // A field named like a segment index may be an ordinary field. The headers of the shards show which it is.
         if manifest.schema.optional_features() != 0
             && let Some(first) = manifest.shards.first()
@@ -103,7 +108,7 @@ impl<'a> Growth<'a> {
         {
             manifest.schema = manifest.schema.with_features(identity.optional_features);
         }
-        Ok(Self { target, lock, manifest, ready: Mutex::default() })
+        Ok(Self { target, lock, manifest, bytes, ready: Mutex::default() })
     }
 
     /// Returns the manifest of the newest generation.
@@ -126,7 +131,10 @@ impl<'a> Growth<'a> {
     /// `Io` if the folder cannot be listed.
     pub fn next_generation(&self) -> Result<u32> {
         let names = self.target.names()?;
-        let newest = names.iter().filter_map(|name| generation_of_name(name)).max();
+        // A run that lost its spool may have left shards in a store. No object is replaced, so their names, which contain
+        // the generation, are not used again.
+        let of_shard = |name: &str| generation_of_shard(name).filter(|_| self.target.is_store());
+        let newest = names.iter().filter_map(|name| generation_of_name(name).or_else(|| of_shard(name))).max();
         let newest = newest.unwrap_or(1).max(self.manifest.generation());
         newest.checked_add(1).ok_or_else(|| Error::Limit {
             what: "generations".into(),
@@ -169,22 +177,17 @@ impl<'a> Growth<'a> {
         let generation = self.next_generation()?;
         refuse_foreign(&self.target, &self.manifest)?;
         folder.create()?;
+        let or_base = if self.target.is_store() { ", or the dataset has changed since" } else { "" };
         let prepared = prepare_or(&folder, plan, options, |_| {
             let what =
-                format!("{}, but that run had different options or source files", interrupted(self.target.path()));
+                format!("{}, but that run had different options or source files{}", interrupted(&self.target), or_base);
             let hint = Hint::new("repeat the interrupted command to continue, or run this one with ")
                 .and([Setting::on("force")]);
             Error::refused(what, hint.then(" to discard the unfinished files"))
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
-            Prepared::Complete(_) => {
-                let what = format!(
-                    "another run has changed the dataset `{}` in the meantime",
-                    visible_path(self.target.path())
-                );
-                return Err(Error::refused(what, "run the command again"));
-            }
+            Prepared::Complete(_) => return Err(changed(&self.target)),
         };
         let metadata = plan.metadata().encode()?;
         let pipeline = Pipeline { target: &folder, plan, metadata: &metadata, source, options };
@@ -196,8 +199,15 @@ impl<'a> Growth<'a> {
         // Remember the generation before writing its manifest. If the write fails, the manifest may
         // or may not exist.
         *self.ready() = Some((head, report.clone()));
+        if self.target.is_store() {
+            folder.replace_scratch(BASE_NAME, MANIFEST_TEMPORARY, &self.bytes)?;
+        }
         folder.replace(MANIFEST_NAME, &encoded)?;
-        settle(&self.target)?;
+        settle(&self.target).map_err(|error| match error {
+            // The cancellation aborted the uploads, and this error is only the consequence.
+            Error::Io { .. } if self.target.is_store() && options.is_cancelled() => Error::Cancelled,
+            other => other,
+        })?;
         Ok(self.noted(report))
     }
 
@@ -276,8 +286,28 @@ impl<'a> Growth<'a> {
     }
 }
 
-pub(crate) fn interrupted(out: &Path) -> String {
-    format!("`{}` contains unfinished files from an interrupted `add` or `remove`", out.display())
+pub(crate) fn interrupted(target: &Target<'_>) -> String {
+    let folder = if target.is_store() { target.scratch_file(NEXT) } else { target.path().to_owned() };
+    format!("`{}` contains unfinished files from an interrupted `add` or `remove`", folder.display())
+}
+
+fn changed(target: &Target<'_>) -> Error {
+    let what = format!("another run has changed the dataset `{}` in the meantime", visible_path(target.path()));
+    Error::refused(what, "run the command again")
+}
+
+/// True if the folder of the next generation has a complete generation that follows another generation than the
+/// newest one in the store. Such a generation can no longer be put in place.
+fn is_outdated(target: &Target<'_>) -> Result<bool> {
+    let folder = target.below(NEXT);
+    let there = folder.names_if_there()?;
+    let has = |name: &str| there.iter().any(|other| other == name);
+    if !target.is_store() || !has(MANIFEST_NAME) {
+        return Ok(false);
+    }
+    let read = |target: &Target<'_>, name| target.read(name, Limits::default().max_manifest_bytes);
+    let now = read(target, MANIFEST_NAME)?;
+    Ok(read(&folder, MANIFEST_NAME)? != now && !(has(BASE_NAME) && read(&folder, BASE_NAME)? == now))
 }
 
 pub(crate) fn damaged(error: Error) -> Error {
@@ -302,6 +332,9 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     if !there.iter().any(|name| name == MANIFEST_NAME) {
         return Ok(());
     }
+    if is_outdated(target)? {
+        return Err(changed(target));
+    }
     let (next, next_bytes) = read_manifest(&folder, MANIFEST_NAME)?;
     let (now, now_bytes) = read_manifest(target, MANIFEST_NAME)?;
     let generation = next.generation();
@@ -322,18 +355,23 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
             }
         }
         target.sync()?;
-        for (number, shard) in fresh() {
-            check_shard(target, next.dataset_id, number, shard)?.map_err(damaged)?;
+        for checked in check_shards(target, next.dataset_id, &fresh().collect::<Vec<_>>())? {
+            checked.map_err(damaged)?;
         }
-        target.replace(&generation_name(now.generation()), &now_bytes)?;
-        target.replace(&generation_name(generation), &next_bytes)?;
-        target.replace(MANIFEST_NAME, &next_bytes)?;
+        // An existing manifest of the old generation is the right one, as checked above.
+        target.put_generation(&generation_name(now.generation()), &now_bytes)?;
+        if !target.put_generation(&generation_name(generation), &next_bytes)?
+            || !target.exchange_manifest(&now_bytes, &next_bytes)?
+        {
+            return Err(changed(target));
+        }
     }
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
     // Remove the manifest after the journal, because a journal without a manifest looks like an unfinished run.
     folder.sync()?;
+    folder.remove_scratch(BASE_NAME)?;
     folder.remove(MANIFEST_NAME)?;
     // This keeps the folder if it contains files of the desktop or the file system.
     folder.remove_folder_if_empty()?;

@@ -52,7 +52,7 @@ impl RunLock {
 
 fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Result<Box<dyn FileLock>> {
     let path = target.file(name);
-    let (taken, hint) = match target.store {
+    let (taken, hint) = match &target.store {
         Some(bucket) => {
             (bucket.lock(name, mode, holder)?.map(|lock| Box::new(lock) as Box<dyn FileLock>), store_hint())
         }

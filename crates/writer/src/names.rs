@@ -7,6 +7,9 @@ use shardpack_format::{bug, shard_name, shard_name_of};
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
 /// Name of the subfolder for the shards of the next generation.
 pub(crate) const NEXT: &str = ".shardpack-next";
+/// Name, in the folder of the next generation, of the manifest that the generation follows. Written only for a dataset in
+/// a store, because there another machine may change the dataset before an interrupted run is repeated.
+pub(crate) const BASE_NAME: &str = ".shardpack-base.json";
 /// Name of the manifest while `force` removes a dataset. Other programs no longer see a dataset, but this file shows
 /// that the remaining files are ours.
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
@@ -39,7 +42,7 @@ pub(crate) fn shard_number(name: &str) -> Option<u32> {
     (shard_name(number) == name).then_some(number)
 }
 
-fn generation_of_shard(name: &str) -> Option<u32> {
+pub(crate) fn generation_of_shard(name: &str) -> Option<u32> {
     let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
     let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
     (shard_name_of(number, generation) == name).then_some(generation)

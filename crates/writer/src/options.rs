@@ -3,7 +3,7 @@
 use crate::part::Part;
 use crate::report::Progress;
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options of [`write_dataset`](crate::write_dataset).
 ///
@@ -32,6 +32,12 @@ pub struct WriteOptions<'a> {
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
     /// Any thread can set this flag to stop the run. Finished shards stay, and temporary files are removed.
     pub cancel: Option<&'a AtomicBool>,
+}
+
+impl WriteOptions<'_> {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
 }
 
 impl Default for WriteOptions<'_> {

@@ -2,8 +2,9 @@
 
 use crate::bucket::Bucket;
 use crate::target::Target;
-use shardpack_io::Disk;
+use shardpack_io::{Disk, Storage};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Destination of a dataset, created from a path or a [`Bucket`].
 #[derive(Debug, Clone)]
@@ -34,7 +35,16 @@ impl Output {
         }
     }
 
-    pub(crate) fn target(&self) -> Target<'_> {
+    /// Returns the folder in the store for reading its objects, or `None` for a folder on a disk.
+    #[must_use]
+    pub fn storage(&self) -> Option<Arc<dyn Storage>> {
+        match self {
+            Self::Folder(_) => None,
+            Self::Bucket(bucket) => Some(bucket.storage()),
+        }
+    }
+
+    pub(crate) fn target(&self) -> Target<'static> {
         match self {
             Self::Folder(path) => Target::folder(&Disk, path),
             Self::Bucket(bucket) => Target::store(&Disk, bucket),

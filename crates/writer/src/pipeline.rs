@@ -114,7 +114,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.options.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+        self.options.is_cancelled()
     }
 
     pub(crate) fn report(&self, progress: Progress) {

@@ -66,9 +66,9 @@ impl Reservation {
             (Some(manifest), _) => format!("already contains a dataset of {}", crate::error::samples(manifest.samples)),
             (None, false) => "contains an unfinished dataset".to_owned(),
         };
-        // Samples cannot be added to a dataset in a store or to an incomplete dataset.
+        // Samples cannot be added to an incomplete dataset.
         let hint = match survey.manifest {
-            Some(_) if !target.is_store() => crate::prepare::replace_or_append(),
+            Some(_) => crate::prepare::replace_or_append(),
             _ => crate::prepare::replace(),
         };
         Err(Error::usage(format!("output folder `{}` {content}", target.path().display()), hint))

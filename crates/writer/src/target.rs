@@ -20,7 +20,7 @@ pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
     path: PathBuf,
     scratch: PathBuf,
-    pub(crate) store: Option<&'a Bucket>,
+    pub(crate) store: Option<Bucket>,
 }
 
 impl<'a> Target<'a> {
@@ -28,12 +28,14 @@ impl<'a> Target<'a> {
         Self { files, path: path.to_owned(), scratch: path.to_owned(), store: None }
     }
 
-    pub(crate) fn store(files: &'a dyn FileSystem, bucket: &'a Bucket) -> Self {
-        Self { files, path: bucket.name().to_owned(), scratch: bucket.spool().to_owned(), store: Some(bucket) }
+    pub(crate) fn store(files: &'a dyn FileSystem, bucket: &Bucket) -> Self {
+        let (path, scratch) = (bucket.name().to_owned(), bucket.spool().to_owned());
+        Self { files, path, scratch, store: Some(bucket.clone()) }
     }
 
+    /// Returns a folder for scratch files. For a dataset in a store, it is in the spool.
     pub(crate) fn below(&self, name: &str) -> Self {
-        Self::folder(self.files, &self.path.join(name))
+        Self::folder(self.files, &self.scratch.join(name))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -53,7 +55,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn create(&self) -> Result<()> {
-        match self.store {
+        match &self.store {
             Some(bucket) => bucket.create_spool(),
             None => self.files.create_dir_all(&self.path),
         }
@@ -65,7 +67,7 @@ impl<'a> Target<'a> {
             Err(e) if e.kind() == ErrorKind::NotFound && self.is_store() => Vec::new(),
             other => other.map_err(|e| Error::io("list", &self.scratch, e))?,
         };
-        if let Some(bucket) = self.store {
+        if let Some(bucket) = &self.store {
             names.retain(|name| name != TOKEN_NAME);
             names.extend(bucket.objects().names()?.into_iter().filter(|name| !is_scratch(name)));
             names.sort_unstable();
@@ -83,14 +85,14 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
-        match self.store {
+        match &self.store {
             Some(bucket) => Ok(bucket.objects().read(name, max_bytes)?),
             None => self.read_scratch(name, max_bytes),
         }
     }
 
     pub(crate) fn read_ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends> {
-        if let Some(bucket) = self.store {
+        if let Some(bucket) = &self.store {
             return Ok(bucket.objects().read_ends(name, head, tail)?);
         }
         let path = self.file(name);
@@ -108,7 +110,7 @@ impl<'a> Target<'a> {
     /// machine.
     pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
         let path = self.scratch_file(name);
-        match (self.files.open(&path), self.store) {
+        match (self.files.open(&path), &self.store) {
             (Err(e), Some(bucket)) if e.kind() == ErrorKind::NotFound => {
                 let bytes = bucket.objects().read(name, Limits::default().max_manifest_bytes)?;
                 Ok(Box::new(Cursor::new(bytes)))
@@ -135,7 +137,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        match self.store {
+        match &self.store {
             Some(bucket) => bucket.remove(name),
             None => self.remove_scratch(name),
         }
@@ -143,7 +145,7 @@ impl<'a> Target<'a> {
 
     /// Removes a local journal and, for a part, its copy in the store.
     pub(crate) fn remove_journal(&self, name: &str) -> Result<()> {
-        if let Some(bucket) = self.store
+        if let Some(bucket) = &self.store
             && !is_scratch(name)
         {
             bucket.remove(name)?;
@@ -153,7 +155,7 @@ impl<'a> Target<'a> {
 
     /// Commits a complete scratch file as a file of the dataset.
     pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
-        match self.store {
+        match &self.store {
             Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
             None => self.rename(scratch, name),
         }
@@ -164,15 +166,19 @@ impl<'a> Target<'a> {
         self.files.rename(&self.scratch_file(from), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Moves a file into this folder from another folder on the same disk.
+    /// Moves a file into this folder from another folder on the same disk, or from the spool into the store. Fails if
+    /// the store has a different object with the new name.
     pub(crate) fn take_in(&self, folder: &Self, name: &str, own_name: &str) -> Result<()> {
+        if let Some(bucket) = &self.store {
+            return bucket.take_in(&folder.file(name), own_name);
+        }
         let to = self.file(own_name);
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
     /// Turns the manifest into a scratch file, which shows that the other files are ours while they are being removed.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
-        let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
+        let Some(bucket) = &self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
         // Check the claim before creating the scratch file. Another run may have taken over the dataset.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
@@ -184,7 +190,7 @@ impl<'a> Target<'a> {
 
     /// If the dataset is in a store, uploads the journal of a part for a later merge.
     pub(crate) fn publish(&self, journal: &str) -> Result<()> {
-        match self.store {
+        match &self.store {
             Some(bucket) => bucket.publish(&self.scratch_file(journal), journal),
             None => Ok(()),
         }
@@ -205,6 +211,23 @@ impl<'a> Target<'a> {
     /// Replaces a file. Even after a crash, the file contains either `bytes` or its old content.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
+    }
+
+    /// Writes the manifest of a generation under the generation's own name. Returns false if a store has a different
+    /// object with this name. That object is then kept.
+    pub(crate) fn put_generation(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        match &self.store {
+            Some(bucket) => bucket.create(name, bytes),
+            None => self.replace(name, bytes).map(|()| true),
+        }
+    }
+
+    /// Replaces the manifest `old` of the dataset with `new`. Returns false if a store has a different manifest by now.
+    pub(crate) fn exchange_manifest(&self, old: &[u8], new: &[u8]) -> Result<bool> {
+        match &self.store {
+            Some(bucket) => bucket.exchange(MANIFEST_NAME, old, new),
+            None => self.replace(MANIFEST_NAME, new).map(|()| true),
+        }
     }
 
     pub(crate) fn replace_scratch(&self, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {

@@ -15,6 +15,7 @@ mod parts;
 mod reservation;
 mod resume;
 mod source;
+mod store_growth;
 
 fn said(error: &crate::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Command)
