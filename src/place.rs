@@ -2,6 +2,7 @@
 
 use shardpack_format::visible_path;
 use shardpack_io::Storage;
+use shardpack_pack::grow::AddOptions;
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 use shardpack_sources::SourceOptions;
 use shardpack_writer::Output;
@@ -42,7 +43,7 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
     }
 }
 
-/// Destination of a dataset: a folder or a URL.
+/// Destination of a dataset, or of a change to a dataset: a folder or a URL.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
     /// Path of a folder, or a URL.
@@ -118,6 +119,24 @@ pub fn for_packing(
     }
     let settings = if from_store && !is_url(&to.path) { &[] } else { settings };
     to.output(settings, cancel)
+}
+
+/// Prepares the inputs and the output of [`shardpack_pack::grow::add`], like [`for_packing`].
+///
+/// # Errors
+/// Same as [`for_packing`].
+pub fn for_adding(
+    src: &mut PathBuf,
+    options: &mut AddOptions,
+    to: &Destination,
+    settings: &Settings,
+    cancel: Option<Arc<AtomicBool>>,
+) -> Result<Output> {
+    let (masks, labels) = (options.masks.take(), options.labels.take());
+    let mut source = SourceOptions { masks, labels, ..SourceOptions::default() };
+    let out = for_packing(src, &mut source, to, settings, cancel)?;
+    (options.masks, options.labels, options.files) = (source.masks, source.labels, source.files);
+    Ok(out)
 }
 
 fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {

@@ -2,10 +2,10 @@
 
 use crate::arguments::{Packing, adding};
 use crate::errors::{UsageError, raise, raise_where};
-use crate::watch::{detached, leave, watch, watch_with};
+use crate::watch::{leave, watch, watch_with};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shardpack::place::{Destination, for_packing};
+use shardpack::place::{Destination, for_adding, for_packing};
 use shardpack_format::{Note, Voice};
 use shardpack_pack::grow::{AddOptions, RewriteOptions};
 use shardpack_pack::pack::{FidelityTotals, Hooks, PackOptions};
@@ -143,26 +143,33 @@ pub(crate) fn verify(
 
 /// Adds samples to a dataset. Returns the JSON that `shardpack add --json` prints, and the notes for the user.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn add(
     py: Python<'_>,
     dataset: PathBuf,
-    src: PathBuf,
+    mut src: PathBuf,
     options: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
+    spool: Option<PathBuf>,
+    take_over: bool,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
     let mut options = adding(options)?;
+    let to = Destination { path: dataset, spool, take_over };
     let added = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
-        shardpack_pack::grow::add(&dataset, &src, &options, &hooks)
+        let out = for_adding(&mut src, &mut options, &to, &storage_options, Some(Arc::clone(cancel)))?;
+        shardpack_pack::grow::add(out, &src, &options, &hooks)
     })?;
-    let added = added.map_err(|e| raise_where(e, AddOptions::can_follow))?;
+    let added = added.map_err(|e: shardpack::Error| raise_where(e, AddOptions::can_follow))?;
     Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 
 /// Creates a generation without the samples with these keys. Returns the JSON that `shardpack remove --json`
 /// prints, and the notes for the user.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn remove(
     py: Python<'_>,
     dataset: PathBuf,
@@ -171,15 +178,20 @@ pub(crate) fn remove(
     threads: Option<usize>,
     max_record: u64,
     progress: Option<&Bound<'_, PyAny>>,
+    spool: Option<PathBuf>,
+    take_over: bool,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
     let limits = shardpack::read_limits(max_record);
+    let to = Destination { path: dataset, spool, take_over };
     let removed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         let on_progress = |now: &shardpack_writer::Progress| tell(*now);
         let base = RewriteOptions { force, limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
         let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
-        shardpack_pack::grow::remove(&dataset, &keys, &options)
+        let out = to.output(&storage_options, Some(Arc::clone(cancel)))?;
+        shardpack_pack::grow::remove(out, &keys, &options)
     })?;
-    let removed = removed.map_err(raise)?;
+    let removed = removed.map_err(|e: shardpack::Error| raise(e))?;
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
@@ -190,21 +202,36 @@ pub(crate) fn add_indexes(
     dataset: PathBuf,
     threads: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
+    spool: Option<PathBuf>,
+    take_over: bool,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
     let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);
+    let to = Destination { path: dataset, spool, take_over };
     let indexed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         let on_progress = |now: &shardpack_writer::Progress| tell(*now);
         let base = RewriteOptions { limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
         let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
-        shardpack_pack::grow::add_indexes(&dataset, &options)
+        let out = to.output(&storage_options, Some(Arc::clone(cancel)))?;
+        shardpack_pack::grow::add_indexes(out, &options)
     })?;
-    let indexed = indexed.map_err(raise)?;
+    let indexed = indexed.map_err(|e: shardpack::Error| raise(e))?;
     Ok((indexed.to_json().to_string(), indexed.notes))
 }
 
 /// Deletes all generations but the newest, and returns the JSON that `shardpack compact --json` prints.
 #[pyfunction]
-pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
-    let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(raise)?;
+pub(crate) fn compact(
+    py: Python<'_>,
+    dataset: PathBuf,
+    spool: Option<PathBuf>,
+    take_over: bool,
+    storage_options: Vec<(String, String)>,
+) -> PyResult<String> {
+    let to = Destination { path: dataset, spool, take_over };
+    let stop = Arc::new(AtomicBool::new(false));
+    let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
+    let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
+    let gone = watch_with(py, &stop, None, describe, |_, _| shardpack_pack::grow::compact(out))?.map_err(raise)?;
     Ok(gone.to_json().to_string())
 }

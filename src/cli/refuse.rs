@@ -6,13 +6,6 @@ use std::path::Path;
 
 /// Hint for commands that read a dataset at a URL.
 pub(crate) const COPY: &str = "copy the data to this machine first, or mount the store";
-/// Hint for commands that add to or remove from a dataset at a URL.
-pub(crate) const COPY_AND_SEND: &str = "copy the dataset to this machine, change the copy, and then upload the new \
-     files, with `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
-/// Hint for compacting a dataset at a URL.
-pub(crate) const COPY_AND_DELETE: &str = "copy the dataset to this machine, compact the copy, and then delete all \
-     files from the store that are no longer in the copy, starting with the manifests (docs/stores.md, \"Changing a \
-     dataset in a store\")";
 
 /// Fails if `path` is a URL. `what` names the command, and `hint` says what to do instead.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {

@@ -17,7 +17,6 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
 use shardpack_format::{Explain, Identity, Limits, Record, Schema};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Declares the arguments of `add`, `remove` and `compact`.
 
 use super::super::examples;
+use super::super::pack::args::ToStore;
 use super::super::table::Options;
 use clap::Args;
 use shardpack_pack::grow::AddOptions;
@@ -16,12 +17,14 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = examples::ADD)]
 pub(crate) struct AddArgs {
-    /// Folder of the dataset
+    /// Folder or URL of the dataset
     pub dataset: PathBuf,
-    /// Folder or file with the new samples
+    /// Folder or file with the new samples, or the URL of a folder (s3://, gs://, az://)
     pub src: PathBuf,
     #[command(flatten)]
     pub options: Options<AddOptions>,
+    #[command(flatten)]
+    pub to: ToStore,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -35,7 +38,7 @@ pub(crate) struct AddArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::REMOVE)]
 pub(crate) struct RemoveArgs {
-    /// Folder of the dataset
+    /// Folder or URL of the dataset
     pub dataset: PathBuf,
     /// Text file with a key on each line; `-` is stdin
     #[arg(long, value_name = "FILE")]
@@ -49,6 +52,8 @@ pub(crate) struct RemoveArgs {
     /// Largest record to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
+    #[command(flatten)]
+    pub to: ToStore,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -65,7 +70,7 @@ pub(crate) struct RemoveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::COMPACT)]
 pub(crate) struct CompactArgs {
-    /// Folder of the dataset
+    /// Folder or URL of the dataset
     pub dataset: PathBuf,
     /// First add segment indexes to kept JPEGs
     #[arg(long)]
@@ -73,6 +78,8 @@ pub(crate) struct CompactArgs {
     /// Worker threads, with `--segment-index` [default: all cores]
     #[arg(long, value_name = "N", requires = "segment_index", value_parser = parse_threads)]
     pub threads: Option<usize>,
+    #[command(flatten)]
+    pub to: ToStore,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

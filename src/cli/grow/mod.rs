@@ -4,8 +4,8 @@ pub(super) mod args;
 
 use super::exit_status::ExitStatus;
 use super::progress::Bar;
-use super::refuse::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
 use super::{interrupt, open, pack, show, units};
+use crate::place::for_adding;
 use crate::read_limits;
 use args::{AddArgs, CompactArgs, RemoveArgs};
 use shardpack_format::{ErrorKind, Voice};
@@ -23,10 +23,10 @@ use std::sync::atomic::Ordering;
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
-    refuse_url(&args.dataset, "add", COPY_AND_SEND)?;
-    refuse_url(&args.src, "add", COPY)?;
     let interrupt = interrupt::install(false)?;
-    let options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..AddOptions::read(&args.options.given)? };
+    let mut options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..AddOptions::read(&args.options.given)? };
+    let (mut src, to) = (args.src.clone(), args.to.destination(&args.dataset));
+    let out = for_adding(&mut src, &mut options, &to, &[], Some(Arc::clone(&interrupt.raised)))?;
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
         interrupt.graceful.store(true, Ordering::SeqCst);
@@ -38,7 +38,7 @@ pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
         }
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel: &interrupt.raised };
-    let result = add(&args.dataset, &args.src, &options, &hooks);
+    let result = add(out, &src, &options, &hooks);
     if let Some(bar) = bar.get() {
         bar.finish();
     }
@@ -97,9 +97,9 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
 }
 
 pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
-    refuse_url(&args.dataset, "remove", COPY_AND_SEND)?;
     let keys = read_keys(&args.keys)?;
     let interrupt = interrupt::install(true)?;
+    let out = args.to.destination(&args.dataset).output(&[], Some(Arc::clone(&interrupt.raised)))?;
     let bar = OnceCell::new();
     let on_progress = |p: &shardpack_writer::Progress| {
         bar.get_or_init(|| Bar::new("remove", p.bytes_in_total, Some(p.samples_total))).pack(p);
@@ -111,7 +111,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
         on_progress: Some(&on_progress),
         cancel: Some(&interrupt.raised),
     };
-    let result = remove(&args.dataset, &keys, &options);
+    let result = remove(out, &keys, &options);
     if let Some(bar) = bar.get() {
         bar.finish();
     }
@@ -194,7 +194,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
 }
 
 pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
-    refuse_url(&args.dataset, "compact", COPY_AND_DELETE)?;
+    let out = args.to.destination(&args.dataset).output(&[], None)?;
     let indexed = match args.segment_index {
         true => match add_segment_indexes(args) {
             Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(interrupted()),
@@ -202,7 +202,7 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
         },
         false => None,
     };
-    let gone = compact(&args.dataset)?;
+    let gone = compact(out)?;
     if args.json {
         let mut all = gone.to_json();
         if let Some(indexed) = &indexed {
@@ -242,7 +242,8 @@ fn add_segment_indexes(args: &CompactArgs) -> crate::Result<IndexReport> {
         on_progress: Some(&on_progress),
         cancel: Some(&interrupt.raised),
     };
-    let result = add_indexes(&args.dataset, &options);
+    let out = args.to.destination(&args.dataset).output(&[], Some(Arc::clone(&interrupt.raised)))?;
+    let result = add_indexes(out, &options);
     if let Some(bar) = bar.get() {
         bar.finish();
     }

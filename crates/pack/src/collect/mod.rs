@@ -144,7 +144,7 @@ impl Collector {
         Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
     }
 
-    /// Starts the next generation of the dataset in the folder `out`. The folder stays locked until the
+    /// Starts the next generation of the dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder stays locked until the
     /// collector is dropped. Existing files do not change.
     ///
     /// The dataset may have been written by a program or packed from files. The new samples get the same
@@ -173,10 +173,11 @@ impl Collector {
     /// `Usage` if there is no dataset, if a program cannot provide one of its fields, or if `schema` or the
     /// classes differ from the dataset's; `Argument` if an option differs; `Writer` if another program is
     /// writing there, or if an addition of files is unfinished; `Reader` if the dataset is damaged; `Io`.
-    pub fn append(out: impl AsRef<Path>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
-        let OpenedDataset { addition, layout, options } = Addition::open(out.as_ref(), schema.as_deref(), options)?;
+    pub fn append(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
+        let out = out.into();
+        let OpenedDataset { addition, layout, options } = Addition::open(&out, schema.as_deref(), options)?;
         let target = CollectTarget::Behind(Box::new(addition));
-        Self::at(Output::from(out.as_ref()), schema, options, Some(layout), target)
+        Self::at(out, schema, options, Some(layout), target)
     }
 
     fn at(

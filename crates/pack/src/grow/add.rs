@@ -6,8 +6,8 @@ use super::{fit, open, recipe};
 use crate::pack::{Destination, Hooks, NextGeneration, PackOptions, PackReport, pack_into, refuse_overlap};
 use crate::pool::on_pool;
 use serde_json::{Value, json};
-use shardpack_sources::{Files, SourceKind};
-use shardpack_writer::{Growth, Report};
+use shardpack_sources::SourceKind;
+use shardpack_writer::{Growth, Output, Report};
 use std::path::Path;
 
 /// The result of [`add`].
@@ -38,21 +38,28 @@ impl AddReport {
     }
 }
 
-/// Packs `src` as the next generation of the dataset in the folder `dataset`, using that dataset's recipe.
-/// Older generations do not change.
+/// Packs `src` as the next generation of the dataset in the folder `dataset`, or in a
+/// [`shardpack_writer::Bucket`], using that dataset's recipe. Older generations do not change.
 ///
 /// An interrupted run leaves the dataset unchanged, and repeating the call continues the run.
 ///
 /// # Errors
 /// Fails if there is no dataset, or if it was not packed from files; if a key already exists and the policy is
 /// to stop; if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
-pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
+pub fn add(
+    dataset: impl Into<Output>,
+    src: &Path,
+    given: &AddOptions,
+    hooks: &Hooks<'_>,
+) -> crate::Result<AddReport> {
+    let dataset = &dataset.into();
     given.check()?;
-    refuse_overlap(src, dataset, &Files::default())?;
-    let growth = Growth::take(dataset)?;
+    refuse_overlap(src, dataset.path(), &given.files)?;
+    refuse_overlap(src, dataset.folder(), &given.files)?;
+    let growth = Growth::take(dataset.clone())?;
     let opened = open(dataset, &given.limits)?;
     let base = growth.manifest();
-    let (options, fields) = recipe::read(dataset, base, given)?;
+    let (options, fields) = recipe::read(dataset.path(), base, given)?;
     let mut listing = on_pool(options.threads, || shardpack_sources::enumerate(src, &options.source))??;
     let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;
     fit::refuse_more(&listing, &base.schema, &options)?;

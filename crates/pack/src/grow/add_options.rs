@@ -6,7 +6,7 @@ use shardpack_reader::Limits;
 use shardpack_recipe::{
     About, ArgumentError, Declared, MAX_BYTES, OptionValue, Takes, Word, read, spelled_size, words,
 };
-use shardpack_sources::OnBadInput;
+use shardpack_sources::{Files, OnBadInput};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -59,6 +59,8 @@ pub struct AddOptions {
     /// Limits on the sizes that the dataset's files may declare. Default: records and decoded
     /// fields up to 4 GiB.
     pub limits: Limits,
+    /// Stores of the source, the masks and the table of labels. Default: none, so all of them are local.
+    pub files: Files,
     /// Cancels the listing of files when set. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
@@ -78,6 +80,7 @@ impl Default for AddOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: None,
             limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
+            files: Files::default(),
             cancel: None,
         }
     }

@@ -7,6 +7,7 @@ use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use shardpack_sources::words::{plural, short};
 use shardpack_sources::{ColumnValues, Listing, SampleContent, SourceSample};
+use shardpack_writer::Output;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -20,7 +21,7 @@ pub(super) struct FreshSamples {
 /// `listing` must already match the dataset's.
 pub(super) fn without(
     listing: Listing,
-    dataset: &Path,
+    dataset: &Output,
     opened: &Dataset,
     given: &AddOptions,
 ) -> crate::Result<FreshSamples> {
@@ -122,7 +123,7 @@ impl OtherSamples {
     /// listing with positions in the dataset. Reads only the index unless `are_compared` is true.
     fn of(
         listing: &Listing,
-        dataset: &Path,
+        dataset: &Output,
         opened: &Dataset,
         known: &[(usize, u64)],
         are_compared: bool,
@@ -135,7 +136,7 @@ impl OtherSamples {
                 Some(&at) => at,
                 None => {
                     let name = opened.shards().nth(number).map(|shard| shard.name).unwrap_or_default();
-                    *written.entry(number).or_insert(written_ns(&dataset.join(name)))
+                    *written.entry(number).or_insert(written_ns(&dataset.folder().join(name)))
                 }
             };
             let there = HeldSample { opened, shard: &*opened.shard(number)?, record, index, written_ns, are_compared };
@@ -167,7 +168,7 @@ impl OtherSamples {
     }
 }
 
-/// Returns the modification time of a file in ns since 1970, or `None` if it is unknown.
+/// Returns the modification time of a file in ns since 1970, or `None` if it is unknown, as for an object in a store.
 fn written_ns(path: &Path) -> Option<i64> {
     let time = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(time.as_nanos()).ok()

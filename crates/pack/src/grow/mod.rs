@@ -23,17 +23,25 @@ pub use segments::{IndexReport, add_indexes};
 
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
 use shardpack_sources::words::plural;
+use shardpack_writer::Output;
 use std::collections::HashSet;
-use std::path::Path;
 
-pub(crate) fn open(dataset: &Path, limits: &Limits) -> shardpack_reader::Result<Dataset> {
-    DatasetOptions::new().limits(limits.clone()).open(dataset)
+pub(crate) fn open(dataset: &Output, limits: &Limits) -> shardpack_reader::Result<Dataset> {
+    open_with(dataset, &DatasetOptions::new().limits(limits.clone()))
+}
+
+fn open_with(dataset: &Output, options: &DatasetOptions) -> shardpack_reader::Result<Dataset> {
+    match dataset.storage() {
+        Some(storage) => options.open_in(storage),
+        None => options.open(dataset.path()),
+    }
 }
 
 /// Opens the second-newest generation. Returns `None` if it never existed, or if compacting has deleted it.
-pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
+pub(crate) fn before(dataset: &Output, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
-    let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
+    let options = DatasetOptions::new().limits(limits.clone()).generation(Some(number?));
+    let before = open_with(dataset, &options).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 

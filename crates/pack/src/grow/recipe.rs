@@ -70,6 +70,7 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
             max_bytes: given.max_cube,
             ..CubeOptions::default()
         },
+        files: given.files.clone(),
         cancel: given.cancel.clone(),
         ..SourceOptions::default()
     };

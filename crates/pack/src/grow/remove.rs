@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 use shardpack_format::{Hinted, Limits, Metadata, Schema, bug};
 use shardpack_reader::{Dataset, Shard};
 use shardpack_writer::{
-    Compacted, Encoded, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
+    Compacted, Encoded, Growth, KeptSample, Next, Output, Plan, Progress, SampleSource, Tally as _, WriteOptions,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -95,8 +94,13 @@ impl RemoveReport {
 /// # Errors
 /// Fails if there is no dataset, if `keys` is empty or contains an unknown key, if no sample would be left, if
 /// a record in an affected shard is damaged, or if the dataset cannot be written.
-pub fn remove(dataset: &Path, keys: &[String], options: &RewriteOptions<'_>) -> crate::Result<RemoveReport> {
-    let growth = Growth::take(dataset)?;
+pub fn remove(
+    dataset: impl Into<Output>,
+    keys: &[String],
+    options: &RewriteOptions<'_>,
+) -> crate::Result<RemoveReport> {
+    let dataset = &dataset.into();
+    let growth = Growth::take(dataset.clone())?;
     let opened = open(dataset, &options.limits)?;
     let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
     if keys.is_empty() {
@@ -158,7 +162,7 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
 /// Returns true if the newest generation is the previous one without these keys, because the user repeated a
 /// command that had already succeeded.
 fn is_last_removal(
-    dataset: &Path,
+    dataset: &Output,
     opened: &Dataset,
     keys: &BTreeSet<&str>,
     options: &RewriteOptions<'_>,
@@ -236,8 +240,9 @@ impl CompactReport {
 /// # Errors
 /// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or removal is
 /// unfinished.
-pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
-    let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
+pub fn compact(dataset: impl Into<Output>) -> crate::Result<CompactReport> {
+    let dataset = &dataset.into();
+    let Compacted { generations, shards, bytes, .. } = Growth::take(dataset.clone())?.compact()?;
     let newest = open(dataset, &Limits::default());
     let empty_classes = newest.as_ref().map(empty_classes).unwrap_or_default();
     Ok(CompactReport { generations, shards, bytes, empty_classes })

@@ -12,10 +12,9 @@ use shardpack_format::{
 use shardpack_jpeg::SegmentIndexer;
 use shardpack_reader::{Dataset, Shard};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
-use shardpack_writer::{Encoded, Growth, KeptSample, Next, Plan, SampleSource, Tally as _, WriteOptions};
+use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _, WriteOptions};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -63,14 +62,15 @@ impl IndexReport {
 /// # Errors
 /// Fails if there is no dataset, if it has no pictures that are stored unchanged, if a record is damaged, or if
 /// the dataset cannot be written.
-pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Result<IndexReport> {
-    let growth = Growth::take(dataset)?;
+pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> crate::Result<IndexReport> {
+    let dataset = &dataset.into();
+    let growth = Growth::take(dataset.clone())?;
     let opened = open(dataset, &options.limits)?;
     let base = growth.manifest();
     let wanted = pictures(base);
     if wanted.is_empty() {
         let text =
-            format!("`{}` has no pictures that were stored unchanged, so there is nothing to index", dataset.display());
+            format!("`{}` has no pictures that were stored unchanged, so there is nothing to index", dataset.path().display());
         bail!(Hinted::new(
             text,
             "tiled and re-encoded pictures need no segment index: loaders can decode them in parts"

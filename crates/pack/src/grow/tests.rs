@@ -11,7 +11,7 @@ use shardpack_sources::{OnBadInput, SourceKind, SourceOptions};
 use shardpack_writer::Outcome;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 

@@ -21,8 +21,7 @@ use held::HeldSamples;
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, generation_of_name};
 use shardpack_reader::Limits;
 use shardpack_recipe::{ArgumentError, Given, MAX_BYTES, OptionValue, StorageOptions};
-use shardpack_writer::Growth;
-use std::path::Path;
+use shardpack_writer::{Growth, Output};
 use std::sync::Mutex;
 
 /// Options for adding samples to a dataset. The dataset determines how samples are stored.
@@ -123,13 +122,13 @@ pub(super) struct OpenedDataset {
 
 impl Addition {
     /// Opens and locks the dataset in the folder `out`.
-    pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
+    pub(super) fn open(out: &Output, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
         let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
         if threads == 0 {
             return Err(CollectError::usage("the number of threads must be at least 1, not 0", ""));
         }
         refuse_none(out)?;
-        let growth = Growth::take(out)?;
+        let growth = Growth::take(out.clone())?;
         growth.clear(force)?;
         let opened = grow::open(out, &limits)?;
         let base = growth.manifest();
@@ -169,13 +168,17 @@ impl Addition {
 }
 
 /// Fails if the folder contains no dataset, because locking would otherwise create a lock file there.
-fn refuse_none(out: &Path) -> Result<()> {
-    let names = std::fs::read_dir(out).into_iter().flatten().flatten();
+fn refuse_none(out: &Output) -> Result<()> {
+    let local = || std::fs::read_dir(out.path()).into_iter().flatten().flatten();
+    let names: Vec<String> = match out.storage() {
+        Some(store) => store.names().map_err(shardpack_writer::Error::from)?,
+        None => local().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
+    };
     let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();
     // If only the newest manifest is missing, the writer reports the older one when it opens the folder.
-    if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
+    if names.iter().any(|name| is_one(name)) {
         return Ok(());
     }
     let hint = Hint::new("omit ").and([Setting::on("append")]).then(" to create a new dataset there");
-    Err(CollectError::usage(format!("`{}` is not a dataset: it has no manifest.json", out.display()), hint))
+    Err(CollectError::usage(format!("`{}` is not a dataset: it has no manifest.json", out.path().display()), hint))
 }
