@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from shardpack import _shardpack, _warn
 from shardpack._keywords import keywords
 from shardpack._pack import Progress, StrPath
 from shardpack._size import Size, size
-from shardpack._url import COPY_AND_DELETE, COPY_AND_SEND, refuse
+from shardpack._url import settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,7 +44,16 @@ class AddOptions(TypedDict, total=False):
     """Memory limit for the samples being packed."""
 
 
-def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **options: Unpack[AddOptions]) -> dict[str, Any]:
+def add(
+    dataset: StrPath,
+    src: StrPath,
+    *,
+    progress: Progress | None = None,
+    spool: StrPath | None = None,
+    take_over: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[AddOptions],
+) -> dict[str, Any]:
     """Pack more files into a dataset as its next generation, using the options with which it was packed.
 
     The new samples go into new shards in the same folder. Existing shards are not rewritten. Classes are matched by
@@ -55,11 +64,13 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     Parameters
     ----------
     dataset : str or os.PathLike
-        Folder of the dataset.
+        Folder of the dataset, or its URL.
     src : str or os.PathLike
-        Folder (or single file) with the new samples.
+        Folder (or single file) with the new samples, or the URL of a folder.
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
+    spool, take_over, storage_options
+        With a URL, as for :func:`pack`. The spool holds all new shards until they are uploaded.
     **options : AddOptions
         The long options of the command, with ``_`` in place of ``-``.
 
@@ -84,10 +95,9 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     >>> sp.add("train", "week-2", on_known_key="skip")["samples"]   # doctest: +SKIP
     120
     """
-    refuse("add()", hint=COPY_AND_SEND, dataset=dataset)
-    refuse("add()", src=src)
     given = keywords("add", options, AddOptions)
-    report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress)
+    store = _store(spool, take_over, storage_options)
+    report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress, *store)
     for note in notes:
         _warn.warn(note)
     found: dict[str, Any] = json.loads(report)
@@ -102,6 +112,9 @@ def remove(
     threads: int | None = None,
     max_record: Size = "4GiB",
     progress: Progress | None = None,
+    spool: StrPath | None = None,
+    take_over: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Remove samples from a dataset by making a generation without them.
 
@@ -111,7 +124,7 @@ def remove(
     Parameters
     ----------
     dataset : str or os.PathLike
-        Folder of the dataset.
+        Folder of the dataset, or its URL.
     keys : iterable of str
         Keys of the samples to remove.
     force : bool, default False
@@ -122,6 +135,8 @@ def remove(
         Largest record to accept.
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
+    spool, take_over, storage_options
+        With a URL, as for :func:`pack`. The spool holds all rewritten shards until they are uploaded.
 
     Returns
     -------
@@ -138,8 +153,8 @@ def remove(
     """
     if isinstance(keys, str):
         raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: pass [{keys!r}]")
-    refuse("remove()", hint=COPY_AND_SEND, dataset=dataset)
-    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress)
+    store = _store(spool, take_over, storage_options)
+    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress, *store)
     for note in notes:
         _warn.warn(note)
     report: dict[str, Any] = json.loads(found)
@@ -152,6 +167,9 @@ def compact(
     segment_index: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
+    spool: StrPath | None = None,
+    take_over: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Delete all generations of a dataset except the newest, and the shards that only older generations use.
 
@@ -165,13 +183,15 @@ def compact(
     Parameters
     ----------
     dataset : str or os.PathLike
-        Folder of the dataset.
+        Folder of the dataset, or its URL.
     segment_index : bool, default False
         First add segment indexes to kept JPEGs.
     threads : int, optional
         Threads that add the indexes. Default: all cores.
     progress : callable, optional
         Called about ten times a second while indexes are added: see :data:`Progress`.
+    spool, take_over, storage_options
+        With a URL, as for :func:`pack`.
 
     Returns
     -------
@@ -187,13 +207,20 @@ def compact(
     FormatError, OSError
         The newest generation is damaged; a file cannot be written or deleted.
     """
-    refuse("compact()", hint=COPY_AND_DELETE, dataset=dataset)
+    store = _store(spool, take_over, storage_options)
     path, indexed = os.fspath(dataset), None
     if segment_index:
-        indexed, notes = _shardpack.add_indexes(path, threads, progress)
+        indexed, notes = _shardpack.add_indexes(path, threads, progress, *store)
         for note in notes:
             _warn.warn(note)
-    report: dict[str, Any] = json.loads(_shardpack.compact(path))
+    report: dict[str, Any] = json.loads(_shardpack.compact(path, *store))
     if indexed is not None:
         report["segment_index"] = json.loads(indexed)
     return report
+
+
+def _store(
+    spool: StrPath | None, take_over: bool, storage_options: Mapping[str, Any] | None
+) -> tuple[str | None, bool, list[tuple[str, str]]]:
+    """Return the arguments about a store, as the functions in Rust take them."""
+    return None if spool is None else os.fspath(spool), take_over, settings(storage_options)

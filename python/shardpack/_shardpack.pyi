@@ -256,7 +256,13 @@ def verify(
     progress: Callable[[dict[str, int]], object] | None,
 ) -> str: ...
 def add(
-    dataset: str, src: str, options: dict[str, object], progress: Callable[[dict[str, int]], object] | None
+    dataset: str,
+    src: str,
+    options: dict[str, object],
+    progress: Callable[[dict[str, int]], object] | None,
+    spool: str | None,
+    take_over: bool,
+    storage_options: list[tuple[str, str]],
 ) -> tuple[str, list[str]]: ...
 def remove(
     dataset: str,
@@ -265,9 +271,17 @@ def remove(
     threads: int | None,
     max_record: int,
     progress: Callable[[dict[str, int]], object] | None,
+    spool: str | None,
+    take_over: bool,
+    storage_options: list[tuple[str, str]],
 ) -> tuple[str, list[str]]: ...
 def add_indexes(
-    dataset: str, threads: int | None, progress: Callable[[dict[str, int]], object] | None
+    dataset: str,
+    threads: int | None,
+    progress: Callable[[dict[str, int]], object] | None,
+    spool: str | None,
+    take_over: bool,
+    storage_options: list[tuple[str, str]],
 ) -> tuple[str, list[str]]: ...
-def compact(dataset: str) -> str: ...
+def compact(dataset: str, spool: str | None, take_over: bool, storage_options: list[tuple[str, str]]) -> str: ...
 def command(args: list[str]) -> int: ...

@@ -16,13 +16,6 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-_MANUAL = "see https://github.com/shardpack/shardpack/blob/main/docs/stores.md#changing-a-dataset-in-a-store"
-COPY_AND_SEND = f"copy the dataset to this machine, change the copy, and then upload the new files, with `manifest.json` last ({_MANUAL})"
-"""Hint for adding or removing samples of a dataset in a store."""
-COPY_AND_DELETE = f"copy the dataset to this machine and compact the copy; then delete all files from the store that are no longer in the copy, starting with the manifests ({_MANUAL})"
-"""Hint for compacting a dataset in a store."""
-
-
 def refuse(function: str, *, hint: str = "copy the data to this machine first, or mount the store", **paths: object) -> None:
     """Raise an error for URLs in functions that need local folders."""
     for name, path in paths.items():

@@ -13,7 +13,7 @@ from shardpack import _shardpack, _warn
 from shardpack._given import given, no_fraction
 from shardpack._keywords import keywords
 from shardpack._pack import Progress, StorageOptions, StrPath
-from shardpack._url import COPY_AND_SEND, absolute, refuse, settings
+from shardpack._url import absolute, settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -45,7 +45,8 @@ class Writer:
         and ``seed``, so the same samples give the same bytes in any order of writing. ``False`` keeps the order in
         which samples are written, or the order given by ``order``.
     append : bool, default False
-        Add the samples to the dataset in ``path`` as its next generation, however it was made. See the notes.
+        Add the samples to the dataset in ``path``, or at this URL, as its next generation, however it was made. See
+        the notes.
     on_known_key : {"stop", "skip"}, default "stop"
         With ``append``: ``"stop"`` raises an error for a key that the dataset already has. ``"skip"`` leaves such
         samples out and counts them.
@@ -140,11 +141,7 @@ class Writer:
             raise TypeError("Writer(): seed needs shuffle=True")
         if not shuffle and not append:
             stored["no_shuffle"] = True
-        if append:
-            refuse("append=True", hint=COPY_AND_SEND, path=path)
-            if storage_options:
-                raise TypeError("Writer(): storage_options can be used only with a URL")
-        elif on_known_key != "stop":
+        if not append and on_known_key != "stop":
             raise TypeError("Writer(): on_known_key needs append=True")
         fields = None if schema is None else list(schema.items())
         self._path = os.fspath(path)

@@ -123,8 +123,13 @@ pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
     AddOptions::read(&given(options)?).map_err(raise)
 }
 
-pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> {
-    AppendOptions::read(given(options)?).map_err(raise)
+/// Returns the options of an addition to the dataset at `path`, and where it writes.
+pub(crate) fn appending(options: &Bound<'_, PyDict>, path: PathBuf) -> PyResult<(AppendOptions, Destination)> {
+    let options = options.copy()?;
+    let spool = taken(&options, "spool")?.map(|spool| spool.extract()).transpose()?;
+    let take_over = taken(&options, "take_over")?.map_or(Ok(false), |on| on.extract())?;
+    let read = AppendOptions::read(given(&options)?).map_err(raise)?;
+    Ok((read, Destination { path, spool, take_over }))
 }
 
 /// Returns the names of the options of `pack`, `report` or `add`.

@@ -141,9 +141,13 @@ impl PyWriter {
         if let Some(on_known_key) = on_known_key {
             let on_known_key =
                 OnKnownKey::parse(on_known_key).map_err(|said| raise(ArgumentError::of("on_known_key", said)))?;
-            let options = AppendOptions { classes, on_known_key, ..appending(options)? };
-            let collector = detached(py, || Collector::append(path, schema, options))?;
-            return Ok(Self::of(collector.map_err(raise)?, Arc::default(), false));
+            let (options, out) = appending(options, path)?;
+            let options = AppendOptions { classes, on_known_key, ..options };
+            let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
+            let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
+            let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
+            let collector = watch_with(py, &stop, None, describe, |_, _| Collector::append(out, schema, options))?;
+            return Ok(Self::of(collector.map_err(raise)?, stop, is_far));
         }
         let packing = Packing::read(options)?;
         let options = packing.options(&path)?;

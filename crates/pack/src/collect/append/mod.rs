@@ -81,8 +81,6 @@ impl AppendOptions {
                 "force" => options.force = Given { option: "force", value }.switch()?,
                 "threads" => options.threads = Given { option: "threads", value }.threads()?,
                 "memory" => options.memory_bytes = Some(Given { option: "memory", value }.size()?),
-                "spool" => return Err(without("spool")),
-                "take_over" => return Err(without("take_over")),
                 storage => {
                     let Some(option) = StorageOptions::option(storage) else { return Err(recipe::unknown(storage)) };
                     StorageOptions::canonical(option, value)?;
@@ -92,10 +90,6 @@ impl AppendOptions {
         }
         Ok(options)
     }
-}
-
-fn without(option: &'static str) -> ArgumentError {
-    ArgumentError::of(option, "applies only to a new dataset at a URL")
 }
 
 #[derive(Debug)]
