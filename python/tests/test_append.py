@@ -147,8 +147,8 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
     sp.Writer(tmp_path / "out", append=True, jpeg="reencode", quality=80, codec="zstd", shard_size=16384, seed=0).abort()
     with pytest.raises(TypeError, match="on_known_key needs append=True"):
         sp.Writer(tmp_path / "new", on_known_key="skip")
-    with pytest.raises(sp.UsageError, match="path: append=True works only with local paths, not with URLs: "):
-        sp.Writer("s3://bucket/train", append=True)
+    with pytest.raises(sp.UsageError, match="`take_over` applies only if the output is a URL"):
+        sp.Writer(tmp_path / "out", append=True, take_over=True)
     with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: omit `append=True` to create a new dataset there"):
         sp.Writer(tmp_path / "new", append=True)
     assert not (tmp_path / "new").exists()

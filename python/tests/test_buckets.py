@@ -187,3 +187,75 @@ def test_no_credential_is_in_a_message(bucket: Bucket, tmp_path: Path) -> None:
         texts(missing, storage_options=bucket.options, spool=tmp_path / "spool")
     assert "hunter2" not in str(caught.value)
     assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_bucket_changes_like_a_folder(bucket: Bucket, tmp_path: Path) -> None:
+    here, where = tmp_path / "here", {"spool": tmp_path / "spool", "storage_options": bucket.options}
+    for number in range(6):
+        name = tmp_path / ("first" if number < 4 else "week") / f"{number}.npy"
+        name.parent.mkdir(exist_ok=True)
+        np.save(name, np.full((16, 16, 4), number, dtype=np.uint16))
+    sp.pack(tmp_path / "first", here, shard_size="4KiB")
+    sp.pack(tmp_path / "first", bucket.url, shard_size="4KiB", **where)
+    for name in ("4.npy", "5.npy"):
+        bucket.client.upload_file(str(tmp_path / "week" / name), bucket.name, f"week/{name}")
+    bucket.client.put_object(Bucket=bucket.name, Key="other/note.txt", Body=b"not ours")
+
+    def same() -> None:
+        assert bucket.digests() == digests(here)
+        assert list((tmp_path / "spool").iterdir()) == []
+        assert sp.verify(bucket.url, deep=True, storage_options=bucket.options)["whole"]
+
+    same()
+    keys = ["4.npy"]
+    for source in (tmp_path / "week", f"s3://{bucket.name}/week"):
+        added = sp.add(bucket.url, source, **where)
+        if source == tmp_path / "week":
+            sp.add(here, source)
+            assert (added["generation"], added["samples"], added["samples_of_dataset"]) == (2, 2, 6)
+        else:
+            assert added["outcome"] == "already-complete"
+        same()
+    assert sp.remove(bucket.url, keys, **where)["generation"] == sp.remove(here, keys)["generation"] == 3
+    same()
+    assert len(sp.Dataset(bucket.url, generation=1, storage_options=bucket.options)) == 4
+    assert sp.compact(bucket.url, **where) == sp.compact(here)
+    same()
+    with pytest.raises(sp.UsageError, match="are not in the dataset, so nothing was removed"):
+        sp.remove(bucket.url, keys, **where)
+    with pytest.raises(sp.UsageError, match="`spool` applies only if the output is a URL"):
+        sp.compact(here, spool=tmp_path / "spool")
+    for path in (here, bucket.url):
+        with pytest.raises(sp.UsageError, match="it has no manifest.json"):
+            sp.add(f"{path}-missing", tmp_path / "week", **(where if path == bucket.url else {}))
+    assert bucket.client.get_object(Bucket=bucket.name, Key="other/note.txt")["Body"].read() == b"not ours"
+
+
+def test_a_writer_appends_to_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    where: dict[str, Any] = {"spool": tmp_path / "spool", "storage_options": bucket.options}
+    texts(tmp_path / "here")
+    texts(bucket.url, **where)
+    for place, options in ((tmp_path / "here", {}), (bucket.url, where)):
+        with sp.Writer(place, append=True, **options) as writer:
+            with pytest.raises(sp.KnownKeyError):
+                writer.write({"text": "again", "label": 0}, key="003")
+            writer.write({"text": "new", "label": 2}, key="new")
+        assert writer.report is not None and writer.report["generation"] == 2
+    assert bucket.digests() == digests(tmp_path / "here")
+    tars(tmp_path / "tars", 2)
+    with sp.Writer(bucket.url, append=True, **where) as first, pytest.raises(BlockingIOError, match="is being written by another packer"):
+        try:
+            sp.Writer(bucket.url, append=True, storage_options=bucket.options, spool=tmp_path / "elsewhere")
+        finally:
+            first.abort()
+    assert bucket.digests() == digests(tmp_path / "here")
+
+
+def test_a_conversion_appends_to_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    where: dict[str, Any] = {"spool": tmp_path / "spool", "storage_options": bucket.options}
+    first, second = tars(tmp_path / "tars", 2)
+    for place, options in ((tmp_path / "here", {}), (bucket.url, where)):
+        sp.convert("webdataset", first, place, **options)
+        assert sp.convert("webdataset", second, place, append=True, **options)["samples_of_dataset"] == 6
+    assert bucket.digests() == digests(tmp_path / "here")
+    assert list((tmp_path / "spool").iterdir()) == []

@@ -198,10 +198,6 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 
 def test_urls_are_refused_in_words(tmp_path: Path) -> None:
     for call, hint in (
-        (lambda: sp.add("s3://bucket/train", tmp_path), "upload the new files, with `manifest.json` last"),
-        (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy the data to this machine first"),
-        (lambda: sp.remove("s3://bucket/train", ["a"]), "upload the new files, with `manifest.json` last"),
-        (lambda: sp.compact("s3://bucket/train"), "then delete all files from the store that are no longer in the copy, starting with the manifests"),
         (lambda: sp.report("s3://bucket/train"), "copy the data to this machine first"),
     ):
         with pytest.raises(sp.UsageError, match=rf"works only with local paths, not with URLs: s3://.*\nhint: .*{hint}"):

@@ -121,22 +121,17 @@ class Stores(CommandTest):
             (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
             (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
             (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
-            (("add", "s3://bucket/train", self.tmp), "upload the new files, with `manifest.json` last"),
-            (("add", self.dataset, "s3://bucket/train"), "copy the data to this machine first"),
-            (
-                ("remove", "--keys", self.tmp / "keys", "s3://bucket/train"),
-                "upload the new files, with `manifest.json` last",
-            ),
-            (("compact", "s3://bucket/train"), "then delete all files from the store that are no longer in the copy, starting with the manifests"),
         ):
             refused = self.expect(2, *args).err
             self.assertRegex(refused, "(works only on local folders, not on|writes only to local paths, not to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
-        for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
+        packed = ("pack", cubes(self.tmp / "cubes"), "http://host/out")
+        for args in (packed, ("merge", "https://host/out"), ("add", "http://host/out", self.tmp)):
             self.assertIn("is read-only; write to s3://, gs:// or az:// instead", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):
-            refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
-            self.assertIn(f"`{option[0][2:].replace('-', '_')}` applies only if the output is a URL", refused.err)
+            for command in (("pack", self.tmp / "cubes", self.tmp / "out"), ("compact", self.dataset)):
+                refused = self.expect(2, *command, *option)
+                self.assertIn(f"`{option[0][2:].replace('-', '_')}` applies only if the output is a URL", refused.err)
         self.ok("pack", self.tmp / "cubes", (self.tmp / "by-url").as_uri())
         self.ok("inspect", self.tmp / "by-url")
         self.assertIn("storage option `cache` applies only to URLs, but the path is local", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)

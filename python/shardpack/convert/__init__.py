@@ -146,7 +146,8 @@ def convert(
         of_writer["storage_options"] = of_format["storage_options"]
         if not any(is_url(part) for part in ([src] if isinstance(src, (str, os.PathLike)) else list(src))):
             del of_format["storage_options"]
-    fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes, known=_fields_of(out, bool(options.get("force"))) if append else None)
+    where = {name: of_writer[name] for name in ("force", "spool", "take_over", "storage_options") if name in of_writer}
+    fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes, known=_fields_of(out, where) if append else None)
     try:
         source: Source = module.open(src, drop=frozenset(drop), **of_format)
     except RAW as error:
@@ -156,13 +157,13 @@ def convert(
     return run.write(out, of_writer)
 
 
-def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]:
+def _fields_of(out: Union[str, os.PathLike[str]], where: dict[str, Any]) -> dict[str, str]:
     """Return the fields of the dataset at `out`, as a mapping from field to kind. Raise an error if nothing can be
     appended to it.
     """
     from .. import Writer
 
-    writer = Writer(out, append=True, force=force)
+    writer = Writer(out, append=True, **where)
     try:
         return writer.fields
     finally:

@@ -2,6 +2,7 @@
 
 mod known;
 mod salvaged;
+mod stores;
 
 use super::*;
 use crate::pack::{Hooks, PackOptions, pack};
