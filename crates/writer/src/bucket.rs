@@ -5,7 +5,9 @@ use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting};
-use shardpack_io::{Cause, Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole};
+use shardpack_io::{
+    Cause, Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole,
+};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

@@ -4,8 +4,8 @@
 use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
 use crate::names::{
-    BASE_NAME, MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary, is_shard_temporary,
-    is_written_anew, shard_number,
+    BASE_NAME, MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary,
+    is_shard_temporary, is_written_anew, shard_number,
 };
 use crate::target::Target;
 use shardpack_format::{

@@ -58,12 +58,6 @@ impl<P: AsRef<Path> + ?Sized> From<&P> for Output {
     }
 }
 
-impl From<PathBuf> for Output {
-    fn from(path: PathBuf) -> Self {
-        Self::Folder(path)
-    }
-}
-
 impl From<Bucket> for Output {
     fn from(bucket: Bucket) -> Self {
         Self::Bucket(bucket)

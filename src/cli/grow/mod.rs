@@ -24,7 +24,8 @@ const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
     let interrupt = interrupt::install(false)?;
-    let mut options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..AddOptions::read(&args.options.given)? };
+    let mut options =
+        AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..AddOptions::read(&args.options.given)? };
     let (mut src, to) = (args.src.clone(), args.to.destination(&args.dataset));
     let out = for_adding(&mut src, &mut options, &to, &[], Some(Arc::clone(&interrupt.raised)))?;
     let bar = OnceCell::new();

@@ -46,12 +46,7 @@ impl AddReport {
 /// # Errors
 /// Fails if there is no dataset, or if it was not packed from files; if a key already exists and the policy is
 /// to stop; if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
-pub fn add(
-    dataset: impl Into<Output>,
-    src: &Path,
-    given: &AddOptions,
-    hooks: &Hooks<'_>,
-) -> crate::Result<AddReport> {
+pub fn add(dataset: impl Into<Output>, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     let dataset = &dataset.into();
     given.check()?;
     refuse_overlap(src, dataset.path(), &given.files)?;

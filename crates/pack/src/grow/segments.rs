@@ -69,8 +69,10 @@ pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> 
     let base = growth.manifest();
     let wanted = pictures(base);
     if wanted.is_empty() {
-        let text =
-            format!("`{}` has no pictures that were stored unchanged, so there is nothing to index", dataset.path().display());
+        let text = format!(
+            "`{}` has no pictures that were stored unchanged, so there is nothing to index",
+            dataset.path().display()
+        );
         bail!(Hinted::new(
             text,
             "tiled and re-encoded pictures need no segment index: loaders can decode them in parts"

@@ -459,7 +459,7 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
             ..Default::default()
         };
         pack(&place("src"), &place(name), &options, &hooks).unwrap();
-        let opened = Collector::append(place(name), None, AppendOptions::default());
+        let opened = Collector::append(&place(name), None, AppendOptions::default());
         if resize == Resize::No {
             opened.unwrap();
             continue;

@@ -76,7 +76,7 @@ fn files_are_added_removed_and_compacted_in_a_store() {
 fn a_program_appends_to_a_dataset_in_a_store() {
     let place = Place::new();
     let sample = |key: &str| Sample::new().with_key(key).with("text", key.repeat(100).as_str()).with("label", 3);
-    let collector = Collector::open(place.path("out"), None, CollectOptions::default()).unwrap();
+    let collector = Collector::open(&place.path("out"), None, CollectOptions::default()).unwrap();
     ["a", "b", "c"].iter().for_each(|key| collector.add(sample(key)).unwrap());
     collector.commit(None, None).unwrap();
     drop(collector);
