@@ -9,6 +9,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 
 /// Options that `-h` shows for commands with many options.
 const COMMON: &[(&str, &str)] = &[
+    ("add", "labels masks on_bad_input on_known_key force threads json"),
     ("pack", "labels masks splits jpeg quality values max_error on_bad_input part force threads json"),
     ("plan", "parts listing labels masks jpeg quality values max_error shard_size threads json"),
     ("bench", "image cube dtype augment fields batch_size order epochs cold threads device json"),

@@ -128,7 +128,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
 #[test]
 fn add_takes_the_options_that_its_table_lists() {
     let mut options = of_command("add");
-    assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
+    assert!(["help", "json", "spool", "take_over"].iter().all(|common| options.remove(*common)), "{options:?}");
     assert_eq!(options, AddOptions::about().map(|about| about.name.to_owned()).collect());
     // Errors about tables, links and files recommend these options, so `add` must have them.
     for name in ["key_column", "label_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {

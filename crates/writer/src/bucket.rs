@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting};
 use shardpack_io::{
-    Cause, Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole,
+    Cause, Disk, Ends, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole,
 };
 use std::fs;
 use std::io::ErrorKind;
@@ -139,7 +139,7 @@ impl Bucket {
     /// Uploads a complete spool file as a new object, then removes the file. Fails if there is a different object.
     pub(crate) fn take_in(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
-        if !self.is_sent(file, name)? {
+        if !self.is_sent(&ends(file)?, name)? {
             match self.objects().read_ends(name, 0, 0) {
                 Err(e) if e.is_not_found() => {}
                 other => return other.map_err(Error::from).and_then(|_| Err(self.taken(name))),
@@ -148,7 +148,8 @@ impl Bucket {
         self.commit(file, name)
     }
 
-    /// Writes a small object unless there is one with this name. Returns true if the object contains `bytes` afterwards.
+    /// Writes a small object unless there is one with this name. Returns true if the object contains `bytes`
+    /// afterwards.
     pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         self.check(name)?;
         Ok(self.objects().create(name, bytes)?)
@@ -188,28 +189,24 @@ impl Bucket {
         Error::io("write", &self.name.join(name), cause)
     }
 
-    /// True if the store already has a shard with the same size, header and footer.
-    fn is_sent(&self, file: &Path, name: &str) -> Result<bool> {
-        let ends = read_ends(&*open(file)?, file, HEADER_BYTES, FOOTER_BYTES)?;
+    /// True if the store already has a shard with this size, header and footer.
+    fn is_sent(&self, ends: &Ends, name: &str) -> Result<bool> {
         match self.objects().read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
             Err(e) if e.is_not_found() => Ok(false),
-            there => Ok(there? == ends),
+            there => Ok(there? == *ends),
         }
     }
 
     fn send_once(&self, file: &Path, name: &str) -> Result<()> {
-        let ends = read_ends(&*open(file)?, file, HEADER_BYTES, FOOTER_BYTES)?;
-        let there = || self.objects().read_ends(name, HEADER_BYTES, FOOTER_BYTES);
-        match there() {
-            Ok(there) if there == ends => return Ok(()),
-            Err(e) if !e.is_not_found() => return Err(e.into()),
-            _ => {}
+        let ends = ends(file)?;
+        if self.is_sent(&ends, name)? {
+            return Ok(());
         }
         let sent = match self.send(file, name) {
             // The store no longer knows the upload. It may have created the object even though its response was lost,
             // so look for the object.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
-                let is_there = there().is_ok_and(|there| there == ends);
+                let is_there = self.is_sent(&ends, name).unwrap_or(false);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
             }
             other => other?,
@@ -224,6 +221,11 @@ impl Bucket {
 
 fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
+}
+
+/// Returns the size, header and footer of a shard in the spool.
+fn ends(file: &Path) -> Result<Ends> {
+    Ok(read_ends(&*open(file)?, file, HEADER_BYTES, FOOTER_BYTES)?)
 }
 
 /// Checks that the spool belongs to this user. The spool may be in a shared temporary folder, where any user could have

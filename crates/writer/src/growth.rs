@@ -70,8 +70,8 @@ impl<T> std::fmt::Debug for Next<'_, T> {
 }
 
 impl Growth<'static> {
-    /// Opens the dataset in the folder `out`, or in a [`Bucket`](crate::Bucket). First puts in place any generation that an interrupted run has left
-    /// ready.
+    /// Opens the dataset in the folder `out`, or in a [`Bucket`](crate::Bucket). First puts in place any generation
+    /// that an interrupted run has left ready.
     ///
     /// # Errors
     /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its manifest is
@@ -131,8 +131,8 @@ impl<'a> Growth<'a> {
     /// `Io` if the folder cannot be listed.
     pub fn next_generation(&self) -> Result<u32> {
         let names = self.target.names()?;
-        // A run that lost its spool may have left shards in a store. No object is replaced, so their names, which contain
-        // the generation, are not used again.
+        // A run that lost its spool may have left shards in a store. No object is replaced, so their names, which
+        // contain the generation, are not used again.
         let of_shard = |name: &str| generation_of_shard(name).filter(|_| self.target.is_store());
         let newest = names.iter().filter_map(|name| generation_of_name(name).or_else(|| of_shard(name))).max();
         let newest = newest.unwrap_or(1).max(self.manifest.generation());

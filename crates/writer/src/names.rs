@@ -7,8 +7,8 @@ use shardpack_format::{bug, shard_name, shard_name_of};
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
 /// Name of the subfolder for the shards of the next generation.
 pub(crate) const NEXT: &str = ".shardpack-next";
-/// Name, in the folder of the next generation, of the manifest that the generation follows. Written only for a dataset in
-/// a store, because there another machine may change the dataset before an interrupted run is repeated.
+/// Name, in the folder of the next generation, of the manifest that the generation follows. Written only for a dataset
+/// in a store, because there another machine may change the dataset before an interrupted run is repeated.
 pub(crate) const BASE_NAME: &str = ".shardpack-base.json";
 /// Name of the manifest while `force` removes a dataset. Other programs no longer see a dataset, but this file shows
 /// that the remaining files are ours.

@@ -25,7 +25,7 @@ pub(crate) struct BenchArgs {
     /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
-    /// Pictures: full, raw, shortN, rrcN, centerN, resizeN, padN, jitterN, randcropN [default: full]
+    /// Pictures: full, raw, shortN, rrcN, centerN, resizeN, padN, jitterN, randcropN, ioucropN [default: full]
     #[arg(long, value_name = "VIEW", value_parser = Argument::<ImageMode>::parse, help_heading = "Batches")]
     pub image: Option<Argument<ImageMode>>,
     /// Arrays: whole, raw, patchHxW, centerHxW, cycleHxW [default: whole]

@@ -144,8 +144,8 @@ impl Collector {
         Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
     }
 
-    /// Starts the next generation of the dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder stays locked until the
-    /// collector is dropped. Existing files do not change.
+    /// Starts the next generation of the dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder
+    /// stays locked until the collector is dropped. Existing files do not change.
     ///
     /// The dataset may have been written by a program or packed from files. The new samples get the same
     /// fields, classes, shard size and storage. Unless `schema` declares the fields, each sample must name all

@@ -19,7 +19,7 @@ const FOREIGN: &str = "notes.txt";
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// What happens at the request with a given number.
+/// The fault of the request with a given number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -240,7 +240,7 @@ fn another_machine_takes_over_after_a_kill_at_any_request() {
         // The machine whose run was killed drops its unfinished files, or has nothing left to do.
         add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
         assert!(held(&memory) == after, "{fault:?}");
-        // Compacting deletes what the killed run left behind.
+        // Compacting deletes the objects that the killed run left behind.
         Growth::take(other()).unwrap().compact().unwrap();
         let compacted = held(&memory);
         let newest = parse(&compacted, MANIFEST_NAME);

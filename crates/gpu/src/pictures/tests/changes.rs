@@ -48,6 +48,9 @@ fn factor(random: &mut Random) -> f64 {
     f64::from(random.below(300)) / 100.0
 }
 
+/// Number of kinds of operations that [`operation`] draws.
+const KINDS: u32 = 14;
+
 fn operation(kind: u32, random: &mut Random) -> Operation {
     let signed = |random: &mut Random, most: f64| (factor(random) / 1.5 - 1.0) * most;
     match kind {
@@ -74,7 +77,8 @@ fn operation(kind: u32, random: &mut Random) -> Operation {
             shear: [signed(random, 40.0), signed(random, 40.0)],
             from_corner: random.below(2) == 0,
         }),
-        _ => Operation::Blur { size: 1 + 2 * random.below(12), sigma: 0.1 + factor(random) },
+        13 => Operation::Blur { size: 1 + 2 * random.below(12), sigma: 0.1 + factor(random) },
+        _ => panic!("kind {kind} of {KINDS}"),
     }
 }
 
@@ -89,7 +93,7 @@ fn case(random: &mut Random, output: &Output, changes: Vec<Augmentation>) -> Cas
 #[test]
 fn every_operation_is_the_hosts_to_the_bit() {
     let random = &mut Random(7);
-    for kind in 0..14 {
+    for kind in 0..KINDS {
         for round in 0..6 {
             let output = output(random);
             let cases: Vec<_> = (0..3)
@@ -98,7 +102,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
                     // Some pictures get no change, and others get two.
                     let mut changes = vec![always(own); usize::from(n + round != 3)];
                     if n == 2 {
-                        changes.push(always(operation((kind + 1 + round) % 14, random)));
+                        changes.push(always(operation((kind + 1 + round) % KINDS, random)));
                     }
                     case(random, &output, changes)
                 })
@@ -116,7 +120,7 @@ fn pictures_of_one_pixel_and_of_one_colour_are_the_hosts() {
         let jpeg = Source { size, factors: (0, 0), interval: 1, detail: 0, seed: 3 }.encoded();
         let how = Rendering { layout: output.layout, ..Rendering::default() };
         let random = &mut Random(1);
-        let cases: Vec<_> = (0..14)
+        let cases: Vec<_> = (0..KINDS)
             .map(|kind| Case { jpeg: jpeg.clone(), how, changes: vec![always(operation(kind, random))] })
             .collect();
         assert_same(&cases, output);
