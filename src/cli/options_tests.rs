@@ -58,7 +58,7 @@ fn every_option_is_declared_once_and_is_in_each_front_end() {
     assert_eq!(options("report", &["json", "help", "output"]), report);
     assert_eq!(keywords("_report.py", "ReportOptions"), report);
     let add = set(&mut AddOptions::about().map(|about| about.name));
-    assert_eq!(options("add", &["json", "help"]), add);
+    assert_eq!(options("add", &["json", "help", "spool", "take-over"]), add);
     assert_eq!(keywords("_grow.py", "AddOptions"), add);
 }
 
