@@ -21,7 +21,7 @@ __all__ = ["FORMATS", "SourceError", "convert"]
 
 FORMATS = (
     "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
-    "hf", "beton",
+    "hf", "beton", "lerobot",
 )  # fmt: skip
 """Names of the formats. Each format has a module in this package."""
 
@@ -53,7 +53,8 @@ def convert(
     ----------
     format
         ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"``,
-        ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"``, ``"dicom"``, ``"hf"`` or ``"beton"``.
+        ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"``, ``"dicom"``, ``"hf"``, ``"beton"`` or
+        ``"lerobot"``.
     src
         The source, usually a file, a folder, a pattern such as ``"train-{000..012}.tar"``, or a list of them. For
         ``"torchvision"``, it is the dataset object; for ``"hf"``, the name of a dataset on the Hugging Face Hub. See the

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._same import SameType
 
 
-_PACKAGES = {"yaml": "pyyaml"}
+_PACKAGES = {"yaml": "pyyaml", "PIL": "pillow"}
 """Mapping from module to the name of its `pip` package, where the two names differ."""
 
 

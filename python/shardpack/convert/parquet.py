@@ -329,7 +329,7 @@ def _samples(
 ) -> Iterator[Item]:
     columns = list(takes)
     for table in tables:
-        for row in _rows(table, columns if key is None or key in columns else [*columns, key]):
+        for row in rows_of(table, columns if key is None or key in columns else [*columns, key]):
             if isinstance(row, Problem):
                 yield row
                 continue
@@ -349,7 +349,7 @@ def _samples(
             yield Sample(name, sample | dict.fromkeys(drop), where)
 
 
-def _rows(table: Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
+def rows_of(table: Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
     """Yield the position and the values of each row, or a problem for rows that cannot be read."""
     begin = 0
     for part in table.parts:
