@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -63,11 +65,9 @@ class Video:
         self._av = library("av", "lerobot")
         self._options = options
         self._start = start
-        try:
+        with self._damage("open"):
             # Name the format. Recognised by content, a playlist would make FFmpeg open other files.
             self._container = self._av.open(stream, format="mp4", metadata_errors="replace")
-        except self._av.FFmpegError as error:
-            raise ValueError(f"cannot open the video: {error}") from error
         if not self._container.streams.video:
             self._container.close()
             raise ValueError("the file has no video stream")
@@ -113,10 +113,20 @@ class Video:
             yield as_jpeg(image.fromarray(pixels), self._options.quality)
 
     def _decoded(self, half: float) -> Iterator[Any]:
-        try:
-            if self._start > half:
+        with self._damage("decode"):
+            if self._start > half and self._stream.time_base:
                 at = int((self._start - half) / self._stream.time_base)
                 self._container.seek(at, stream=self._stream, backward=True)
             yield from self._container.decode(self._stream)
-        except self._av.FFmpegError as error:
-            raise ValueError(f"cannot decode the video: {error}") from error
+
+    @contextmanager
+    def _damage(self, verb: str) -> Iterator[None]:
+        """Turn the errors of FFmpeg into a ValueError. A failure to read the file is not damage and stays an OSError.
+        """
+        try:
+            yield
+        except (self._av.FFmpegError, OSError) as error:
+            # FFmpeg may follow an invalid offset in a damaged file, for which the seek fails.
+            if not isinstance(error, self._av.FFmpegError) and error.errno != errno.EINVAL:
+                raise
+            raise ValueError(f"cannot {verb} the video: {error}") from error

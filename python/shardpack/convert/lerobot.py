@@ -100,7 +100,7 @@ def _chosen(episodes: list[Episode], text: str | None) -> list[Episode]:
     if text is None:
         return episodes
     found = re.fullmatch(r"(\d{0,15})(:?)(\d{0,15})", text) if isinstance(text, str) else None
-    if found is None or not (found[1] or found[2]):
+    if found is None or not (found[1] or found[3]):
         raise ValueError(f"episodes: expected a range such as '0:50', or a number, found: {text!r}")
     first = int(found[1] or 0)
     end = (int(found[3]) if found[3] else math.inf) if found[2] else first + 1
