@@ -99,6 +99,11 @@ def parquet(root: Path) -> None:
     pytest.importorskip("pyarrow.parquet").write_table(table, root / "hub" / "train-00000-of-00001.parquet")
 
 
+def lerobot(root: Path) -> None:
+    pytest.importorskip("pyarrow")
+    helper("lerobot_support", "write_lerobot")(root / "robot")
+
+
 def torchvision(root: Path) -> None:
     pytest.importorskip("torchvision")
     for i in range(4):
@@ -138,6 +143,7 @@ SOURCES: dict[str, Callable[[Path], None]] = {
     "Zarr": zarr,
     "LMDB": lmdb,
     "Parquet, Arrow, Hugging Face": parquet,
+    "LeRobot": lerobot,
     "torchvision and other map-style datasets": torchvision,
     "COCO, Pascal VOC, YOLO": detection,
     "Going back": going_back,

@@ -344,7 +344,8 @@ def test_limits(tmp_path: Path) -> None:
     edit_info(root, total_episodes=1)
     write_lines(root / "meta/episodes.jsonl", [{"episode_index": 0, "tasks": [], "length": 10**9}])
     assert "1000000000 frames in one sample are too many" in refused(root, tmp_path / "none")
-    for options in ({"window": 0}, {"window": 10**9}, {"frame_quality": 101}, {"frame_quality": 0}, {"max_sample_bytes": 0}):
+    wrong: list[dict[str, Any]] = [{"window": 0}, {"window": 10**9}, {"frame_quality": 101}, {"frame_quality": 0}, {"max_sample_bytes": 0}]
+    for options in wrong:
         with pytest.raises(ValueError, match=f"^{next(iter(options))}: expected"):
             sp.convert("lerobot", root, tmp_path / "none", **options)
 
@@ -371,7 +372,7 @@ def test_samples_equal_those_of_lerobot(camera: str, tmp_path: Path) -> None:
             made.add_frame({CAMERA: shown(episode, frame), **values, **({} if apart else task)}, **(task if apart else {}))
         made.save_episode()
     getattr(made, "finalize", lambda: None)()
-    theirs = iter(module.LeRobotDataset("us/made", root=tmp_path / "in"))
+    theirs = iter(module.LeRobotDataset("us/made", root=tmp_path / "in", video_backend="pyav"))
     sp.convert("lerobot", tmp_path / "in", tmp_path / "out")
     for _, sample in sorted(content(tmp_path / "out").items()):
         for frame in range(len(sample["index"])):

@@ -17,7 +17,7 @@ from shardpack.convert._files import list_files
 
 FORMATS = [
     "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
-    "hf", "beton",
+    "hf", "beton", "lerobot",
 ]  # fmt: skip
 
 

@@ -42,7 +42,8 @@ def jpeg_of_picture(data: bytes, options: FrameOptions) -> bytes:
     image = library("PIL.Image", "lerobot")
     try:
         with image.open(io.BytesIO(data), formats=[kind.upper()]) as opened:
-            _check_bytes(*opened.size, options)
+            width, height = opened.size
+            _check_bytes(width, height, options)
             if opened.mode not in ("RGB", "L", "RGBA", "P", "1"):
                 raise ValueError(f"pictures of mode {opened.mode} are not supported: expected 8 bits for each value")
             return as_jpeg(opened if opened.mode in ("RGB", "L") else opened.convert("RGB"), options.quality)
@@ -105,9 +106,8 @@ class Video:
                     f"{frame.time:.3f} s"
                 )
             if (frame.height, frame.width) != size:
-                raise ValueError(
-                    f"frame {number} has {frame.width} × {frame.height} pixels, but the video has {size[1]} × {size[0]}"
-                )
+                found = f"frame {number} has {frame.width} × {frame.height} pixels"
+                raise ValueError(f"{found}, but the video has {size[1]} × {size[0]}")
             number += 1
             pixels: np.ndarray[Any, Any] = frame.to_ndarray(format="rgb24")
             yield as_jpeg(image.fromarray(pixels), self._options.quality)

@@ -54,7 +54,8 @@ class Folder:
         except FileNotFoundError:
             raise ValueError(f"the file {self.named(name)} is missing") from None
         except Elsewhere as error:
-            raise ValueError(f"{self.named(name)}: {error}\nhint: pass follow_links=True to follow such links") from None
+            hint = "pass follow_links=True to follow such links"
+            raise ValueError(f"{self.named(name)}: {error}\nhint: {hint}") from None
         except ValueError as error:
             raise ValueError(f"{self.named(name)}: {error}") from error
         except OSError as error:
@@ -94,7 +95,7 @@ class Clip(NamedTuple):
 
 class Episode(NamedTuple):
 
-    index: int
+    number: int
     length: int
     """Number of frames."""
     file: str
@@ -219,7 +220,8 @@ def _feature(where: str, name: str, stored: Any) -> Feature:
         )
     if dtype in ("image", "video"):
         if len(shape) != 3:
-            raise SourceError(f"{where}: feature {shorten(name)!r}: pictures need a shape of three axes, found: {shape}")
+            what = f"feature {shorten(name)!r}: pictures need a shape of three axes"
+            raise SourceError(f"{where}: {what}, found: {shape}")
         about = [stored, *(stored.get(key) for key in ("info", "video_info"))]
         if any(isinstance(one, dict) and (one.get("is_depth_map") or one.get("video.is_depth_map")) for one in about):
             dtype = "depth"
@@ -297,11 +299,11 @@ def _in_order(episodes: dict[int, Episode]) -> list[Episode]:
 
 
 def _add(episodes: dict[int, Episode], where: str, episode: Episode) -> None:
-    if episode.index in episodes:
-        raise SourceError(f"{where}: episode {episode.index} is listed twice")
+    if episode.number in episodes:
+        raise SourceError(f"{where}: episode {episode.number} is listed twice")
     if episode.length == 0:
-        raise SourceError(f"{where}: episode {episode.index} has no frames")
-    episodes[episode.index] = episode
+        raise SourceError(f"{where}: episode {episode.number} has no frames")
+    episodes[episode.number] = episode
     if len(episodes) > _MOST_EPISODES:
         raise SourceError(f"{where}: more than {_MOST_EPISODES} episodes are not supported")
 
@@ -346,15 +348,18 @@ def _episodes_3(folder: Folder, info_where: str, info: dict[str, Any], videos: l
 
 def _clip(where: str, row: Mapping[str, Any], name: str, video: _Template) -> Clip:
     at = f"videos/{name}"
-    values: dict[str, int | str] = {key: _whole(where, f"{at}/{key}", row[f"{at}/{key}"]) for key in ("chunk_index", "file_index")}
+    values: dict[str, int | str] = {"video_key": name}
+    for key in ("chunk_index", "file_index"):
+        values[key] = _whole(where, f"{at}/{key}", row[f"{at}/{key}"])
     start = row[f"{at}/from_timestamp"]
     if not isinstance(start, (int, float)) or not 0 <= start < 1e9:
         raise SourceError(f"{where}: `{shorten(at)}/from_timestamp` must be a time in seconds, found: {start!r}")
-    return Clip(video.file({**values, "video_key": name}), float(start), is_whole=False)
+    return Clip(video.file(values), float(start), is_whole=False)
 
 
 def _tasks_2(folder: Folder) -> dict[int, str]:
-    return _tasks((where, line.get("task_index"), line.get("task")) for where, line in _lines(folder, "meta/tasks.jsonl"))
+    lines = _lines(folder, "meta/tasks.jsonl")
+    return _tasks((where, line.get("task_index"), line.get("task")) for where, line in lines)
 
 
 def _tasks_3(folder: Folder) -> dict[int, str]:
@@ -365,7 +370,8 @@ def _tasks_3(folder: Folder) -> dict[int, str]:
             column = "task" if "task" in table.schema.names else "__index_level_0__"
     except ValueError as error:
         raise SourceError(str(error)) from error
-    return _tasks((where, row["task_index"], row[column]) for where, row in _table(folder, name, ["task_index", column]))
+    rows = _table(folder, name, ["task_index", column])
+    return _tasks((where, row["task_index"], row[column]) for where, row in rows)
 
 
 def _tasks(found: Iterator[tuple[str, Any, Any]]) -> dict[int, str]:

@@ -73,7 +73,8 @@ def open(
     columns = [one.name for one in meta.features] + ([] if meta.tasks is None else ["task"])
     check_drop(where, drop, [*meta.names, "task"])
     if len(set(columns)) < len(columns):
-        raise SourceError(f"{where}: a feature has the name `task`, which is the column of the tasks\nhint: pass drop=['task']")
+        what = "a feature has the name `task`, which is the column of the tasks"
+        raise SourceError(f"{where}: {what}\nhint: pass drop=['task']")
     refuse_columns(where, refused(meta.features))
     if any(one.dtype == "video" for one in meta.features):
         library("av", "lerobot")
@@ -104,9 +105,9 @@ def _chosen(episodes: list[Episode], text: str | None) -> list[Episode]:
         raise ValueError(f"episodes: expected a range such as '0:50', or a number, found: {text!r}")
     first = int(found[1] or 0)
     end = (int(found[3]) if found[3] else math.inf) if found[2] else first + 1
-    chosen = [one for one in episodes if first <= one.index < end]
+    chosen = [one for one in episodes if first <= one.number < end]
     if not chosen:
-        known = f"{episodes[0].index} to {episodes[-1].index}" if episodes else "none"
+        known = f"{episodes[0].number} to {episodes[-1].number}" if episodes else "none"
         raise SourceError(f"lerobot: the dataset has no episodes in the range {text!r}; its episodes are {known}")
     return chosen
 
@@ -133,14 +134,14 @@ class _Reader:
         self._window = window
         self._options = options
         self._drop = drop
-        self._known = {one.index: one for one in meta.episodes}
+        self._known = {one.number: one for one in meta.episodes}
         self._stored = [one for one in meta.features if one.dtype != "video"]
         """The features that are columns of the data files."""
 
     def samples(self, episodes: list[Episode]) -> Iterator[Item]:
         files: dict[str, dict[int, Episode]] = {}
         for episode in episodes:
-            files.setdefault(episode.file, {})[episode.index] = episode
+            files.setdefault(episode.file, {})[episode.number] = episode
         for file, wanted in files.items():
             try:
                 with self._folder.table(file) as table:
@@ -167,8 +168,8 @@ class _Reader:
                 continue
             known = self._known.get(index)
             if known is None or known.file != file:
-                lists = "lists no such episode" if known is None else f"says that it is in {self._folder.named(known.file)}"
-                yield Problem(f"{named} has frames of episode {index}, but `meta` {lists}")
+                elsewhere = "" if known is None else f"says that it is in {self._folder.named(known.file)}"
+                yield Problem(f"{named} has frames of episode {index}, but `meta` {elsewhere or 'lists no such episode'}")
             elif index in seen:
                 yield Problem(f"{self._where(index)}: its frames are not in consecutive rows of {named}")
             elif index in wanted:
@@ -241,7 +242,8 @@ class _Reader:
                 try:
                     value = self._value(one, values[one.name])
                 except ValueError as error:
-                    raise ValueError(f"frame {window.first + window.frames}: feature {shorten(one.name)!r}: {error}") from error
+                    at = f"frame {window.first + window.frames}: feature {shorten(one.name)!r}"
+                    raise ValueError(f"{at}: {error}") from error
             window.bytes += value.nbytes if isinstance(value, np.ndarray) else len(value)
             window.columns.setdefault(one.name, []).append(value)
         if window.bytes > self._options.most_bytes:
@@ -284,13 +286,13 @@ class _Reader:
         for one in self._meta.features:
             column = window.columns[one.name]
             if one.name == "episode_index":
-                values[one.name] = episode.index
+                values[one.name] = episode.number
             else:
                 values[one.name] = column if one.is_camera or one.dtype == "string" else np.stack(column)
         if self._meta.tasks is not None:
             values["task"] = "\n".join(window.tasks)
-        key = f"episode_{episode.index:06d}"
-        where = self._where(episode.index)
+        key = f"episode_{episode.number:06d}"
+        where = self._where(episode.number)
         if self._window is not None:
             key += f"/{window.first:06d}"
             where += f", frames {window.first} to {window.first + window.frames - 1}"
