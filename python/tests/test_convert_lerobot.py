@@ -316,6 +316,8 @@ def test_videos_that_are_missing_damaged_or_of_another_length(version: str, tmp_
     for data in (b"", b"not a video", good[: len(good) // 2], b"#EXTM3U\n#EXTINF:1\n/etc/passwd\n"):
         file.write_bytes(data)
         assert "cannot open the video" in (said := refused(root, tmp_path / "out")) and file.name in said
+    file.write_bytes(good.replace(b"avc1", b"zzzz"))
+    assert "FFmpeg has no decoder for the codec of the video" in refused(root, tmp_path / "out")
     write_video(file, shots[:2])
     assert ("it has 2 frames, but the episode has 4" if version == "v2.1" else "ends after frame 2 of the 4 frames") in refused(root, tmp_path / "out")
     write_video(file, shots, fps=2 * FPS)

@@ -400,6 +400,33 @@ def beton(r: Random, folder: Path) -> Any:
     return file, r.choice([{}, {"max_sample_bytes": 4096}])
 
 
+def lerobot(r: Random, folder: Path) -> Any:
+    from lerobot_support import write_lerobot
+
+    pytest.importorskip("av")
+    write_lerobot(folder, r.choice(["v2.1", "v3.0"]), (4, 2, 3), r.choice(["image", "video", None]))
+    of_meta = sorted(folder.glob("meta/*.json*"))
+    others = [file for file in sorted(folder.rglob("*")) if file.suffix in (".parquet", ".mp4")]
+    for file in of_meta:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        if r.random() < 0.4:
+            file.write_bytes(b"\n".join(document(r, line) for line in lines))
+    for file in r.sample(others, r.choice([0, 0, 1] if r.calm else [0, 1, 2])):
+        data = bytearray(file.read_bytes())
+        for _ in range(r.choice([1, 3, 20])):
+            # The tables of a video and of a Parquet file are at its end.
+            at = r.randrange(max(0, len(data) - 1500), len(data)) if r.random() < 0.6 else r.randrange(len(data))
+            data[at] = r.choice([0, 255, r.randrange(256)])
+        if chance(r, 0.2):
+            del data[r.randrange(len(data)) :]
+        file.write_bytes(data)
+    if chance(r, 0.2):
+        (file := r.choice(others)).unlink()
+        if r.random() < 0.5:
+            file.symlink_to(r.choice(["/etc/passwd", "/dev/zero", file.name, "."]))
+    return folder, r.choice([{}, {}, {"window": 2}, {"episodes": "1:"}, {"max_sample_bytes": 9300}, {"follow_links": True}])
+
+
 def parquet(r: Random, folder: Path) -> Any:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
@@ -614,7 +641,7 @@ def lmdb(r: Random, folder: Path) -> Any:
 
 
 FORMATS: dict[str, Mutation] = {
-    one.__name__: one for one in (coco, voc, yolo, tfrecord, webdataset, mds, beton, parquet, nifti, dicom, zarr, hdf5, lmdb)
+    one.__name__: one for one in (coco, voc, yolo, tfrecord, webdataset, mds, beton, lerobot, parquet, nifti, dicom, zarr, hdf5, lmdb)
 }  # fmt: skip
 
 
@@ -683,7 +710,7 @@ def run(format: str, count: int, seed: int, root: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="limits of a process")
 @pytest.mark.parametrize("format", FORMATS)
 def test_changed_sources_are_converted_or_refused(tmp_path: Path, format: str) -> None:
-    needed = {"tfrecord": ["crc32c"], "parquet": ["pyarrow"], "nifti": ["nibabel"], "dicom": ["pydicom"], "zarr": ["zarr"], "hdf5": ["h5py"], "lmdb": ["lmdb"], "yolo": ["yaml"]}
+    needed = {"tfrecord": ["crc32c"], "lerobot": ["pyarrow", "av"], "parquet": ["pyarrow"], "nifti": ["nibabel"], "dicom": ["pydicom"], "zarr": ["zarr"], "hdf5": ["h5py"], "lmdb": ["lmdb"], "yolo": ["yaml"]}
     for library in needed.get(format, []):
         pytest.importorskip(library)
     command = [sys.executable, __file__, format, str(COUNT), str(SEED), str(tmp_path / "w")]

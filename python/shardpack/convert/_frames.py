@@ -69,10 +69,11 @@ class Video:
         with self._damage("open"):
             # Name the format. Recognised by content, a playlist would make FFmpeg open other files.
             self._container = self._av.open(stream, format="mp4", metadata_errors="replace")
-        if not self._container.streams.video:
+        videos = self._container.streams.video
+        if not videos or videos[0].codec_context is None:
             self._container.close()
-            raise ValueError("the file has no video stream")
-        self._stream = self._container.streams.video[0]
+            raise ValueError("FFmpeg has no decoder for the codec of the video" if videos else "the file has no video stream")
+        self._stream = videos[0]
         self._stream.thread_type = "AUTO"
         self.declared: int = self._stream.frames
         """Number of frames in the file by its header. 0 if the header does not give it."""
