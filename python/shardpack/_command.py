@@ -184,9 +184,10 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=f"{text} [default: {flag}]")
         elif kind == "bool":
             group.add_argument(flag, action="store_const", const=True, help=text)
-        elif kind == "int" and name in ("window", "frame_quality"):
+        elif kind == "int" and not name.startswith("max_"):
             group.add_argument(flag, type=int, metavar="N", help=text)
         elif kind == "int":
+            # Limits may have a unit.
             group.add_argument(flag, type=lambda given, name=name: size(name, given), metavar="SIZE", help=text)  # type: ignore[misc]
         elif kind == "tuple[int, int]":
             group.add_argument(flag, type=_two, metavar="N,N", help=text)

@@ -73,9 +73,8 @@ class Loader:
         pixels and mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the
         central N × N pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"padN"`` (the whole
         picture at its own proportions, centred on grey), ``"raw"`` (stored bytes, ragged). :mod:`shardpack.view` has
-        all views, also those for detection, and builds these strings with more parameters:
-        ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels are uint8, or floats (see ``dtype`` and
-        ``mean``). Pictures are turned upright.
+        all views, with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels are
+        uint8, or floats (see ``dtype`` and ``mean``). Pictures are turned upright.
     crops : sequence of str or Crop, optional
         Several crops of each picture, instead of ``image``, for contrastive and self-supervised training. Each crop is
         a separate field and is drawn independently: ``crops=["rrc224", "rrc224"]`` gives ``image_0`` and ``image_1``.

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Packing, adding};
 use crate::errors::{UsageError, raise, raise_where};
-use crate::watch::{leave, watch, watch_with};
+use crate::watch::{leave, watch, watch_quietly};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_adding, for_packing};
@@ -65,11 +65,10 @@ pub(crate) fn plan(
     let read = PackOptions::read_for_plan(&packing.given, &out, packing.take_over);
     let mut options = read.map_err(raise)?;
     let out = packing.destination(out);
-    let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
-    let found = watch(py, None, describe, |cancel, _| {
-        options.source.cancel = Some(Arc::clone(cancel));
-        let stop = Some(Arc::clone(cancel));
-        let out = for_packing(&mut src, &mut options.source, &out, &storage_options, stop)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    options.source.cancel = Some(Arc::clone(&stop));
+    let found = watch_quietly(py, &stop, || {
+        let out = for_packing(&mut src, &mut options.source, &out, &storage_options, Some(Arc::clone(&stop)))?;
         shardpack_pack::pack::forecast(&src, out.path(), &options, parts)
     })?;
     Ok(found.map_err(raise)?.to_json().to_string())
@@ -97,8 +96,7 @@ pub(crate) fn merge(
     let to = Destination { path: out, spool, take_over };
     let stop = Arc::new(AtomicBool::new(false));
     let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-    let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
-    let merged = watch_with(py, &stop, None, describe, |_, _| shardpack_writer::merge::<FidelityTotals>(out))?;
+    let merged = watch_quietly(py, &stop, || shardpack_writer::merge::<FidelityTotals>(out))?;
     let report = merged.map_err(|error| {
         let array = match &error {
             shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
@@ -231,7 +229,6 @@ pub(crate) fn compact(
     let to = Destination { path: dataset, spool, take_over };
     let stop = Arc::new(AtomicBool::new(false));
     let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-    let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
-    let gone = watch_with(py, &stop, None, describe, |_, _| shardpack_pack::grow::compact(out))?.map_err(raise)?;
+    let gone = watch_quietly(py, &stop, || shardpack_pack::grow::compact(out))?.map_err(raise)?;
     Ok(gone.to_json().to_string())
 }

@@ -99,6 +99,15 @@ pub(crate) fn watch<P: Send, R: Send>(
     watch_with(py, &Arc::default(), progress, describe, work)
 }
 
+/// Like [`watch_with`], for work that reports no progress.
+pub(crate) fn watch_quietly<R: Send>(
+    py: Python<'_>,
+    cancel: &Arc<AtomicBool>,
+    work: impl FnOnce() -> R + Send,
+) -> PyResult<R> {
+    watch_with(py, cancel, None, |_: &(), _: &Bound<'_, PyDict>| Ok(()), |_, _| work())
+}
+
 /// Like [`watch`], but asks the work to stop by setting `cancel`. The lower layers check this flag.
 pub(crate) fn watch_with<P: Send, R: Send>(
     py: Python<'_>,

@@ -4,7 +4,7 @@
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
 use crate::values::ndarray;
-use crate::watch::{detached, heard, watch_with};
+use crate::watch::{detached, heard, watch_quietly, watch_with};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -145,8 +145,7 @@ impl PyWriter {
             let options = AppendOptions { classes, on_known_key, ..options };
             let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
             let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-            let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
-            let collector = watch_with(py, &stop, None, describe, |_, _| Collector::append(out, schema, options))?;
+            let collector = watch_quietly(py, &stop, || Collector::append(out, schema, options))?;
             return Ok(Self::of(collector.map_err(raise)?, stop, is_far));
         }
         let packing = Packing::read(options)?;
@@ -155,8 +154,7 @@ impl PyWriter {
         let options = CollectOptions { classes, ..options.into() };
         let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
         let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-        let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
-        let collector = watch_with(py, &stop, None, describe, |_, _| Collector::open(out, schema, options))?;
+        let collector = watch_quietly(py, &stop, || Collector::open(out, schema, options))?;
         Ok(Self::of(collector.map_err(raise)?, stop, is_far))
     }
 
