@@ -4,9 +4,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
+#ifndef __x86_64__
 #include <ucontext.h>
+#endif
 
 #include <map>
 #include <mutex>
@@ -53,8 +54,41 @@ struct Warp {
     u32 count = 0;
 };
 
+// A point at which a stack goes on: the registers that functions preserve are on the stack itself. A switch is a call and
+// a return like any other, so the processor predicts where it returns to. With setjmp and longjmp it does not, and the
+// emulated kernels take twice as long.
+#ifdef __x86_64__
+typedef void* Context;
+
+__attribute__((naked, noinline)) static void switch_context(Context* from, Context to) {
+    asm("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n"
+        "mov %rsp, (%rdi); mov %rsi, %rsp\n"
+        "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret");
+}
+
+// Makes a switch to this context begin `entry` on the stack that ends at `end`, a multiple of 16.
+static void begin_context(Context& context, char* end, void (*entry)()) {
+    void** top = (void**)end - 8;
+    memset(top, 0, 8 * sizeof(void*));
+    top[6] = (void*)entry;
+    context = top;
+}
+#else
+typedef ucontext_t Context;
+
+static void switch_context(Context* from, const Context& to) { swapcontext(from, &to); }
+
+static void begin_context(Context& context, char* end, void (*entry)()) {
+    getcontext(&context);
+    context.uc_stack.ss_sp = end - (32 << 10);
+    context.uc_stack.ss_size = 32 << 10;
+    context.uc_link = nullptr;
+    makecontext(&context, entry, 0);
+}
+#endif
+
 struct Fiber {
-    jmp_buf at;
+    Context at;
     void* stack = nullptr;
     Warp* warp = nullptr;
     u32 lane = 0;
@@ -78,8 +112,8 @@ struct Machine {
     u32 threads = 0;
     bool backward = false;
     Fiber* current = nullptr;
-    ucontext_t context;
-    jmp_buf scheduler, launch;
+    Context scheduler;
+    jmp_buf launch;
     const char* name = "";
     char message[512];
 };
@@ -176,11 +210,8 @@ static void fiber_main() {
     }
 }
 
-// Continues a fiber where it waits, or starts it.
-[[noreturn]] static void resume(Machine& m, Fiber& fiber) {
-    m.current = &fiber;
-    threadIdx = fiber.index;
-    if (fiber.started) _longjmp(fiber.at, 1);
+// Gives a fiber its stack, if it has none, and lets it begin at the start of the kernel.
+static void begin(Fiber& fiber) {
     fiber.started = true;
     if (!fiber.stack) {
         fiber.stack = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -190,15 +221,17 @@ static void fiber_main() {
         }
         mprotect(fiber.stack, GUARD, PROT_NONE);
     }
-    getcontext(&m.context);
-    m.context.uc_stack.ss_sp = (char*)fiber.stack + GUARD;
     // Each lane starts at a different offset in its page. At the same offset, all lanes would compete for a few cache
     // lines.
-    m.context.uc_stack.ss_size = STACK - fiber.lane * 128;
-    m.context.uc_link = nullptr;
-    makecontext(&m.context, fiber_main, 0);
-    setcontext(&m.context);
-    abort();
+    begin_context(fiber.at, (char*)fiber.stack + GUARD + STACK - fiber.lane * 128, fiber_main);
+}
+
+// Continues a fiber where it waits, or starts it. Returns when the context `from` goes on.
+static inline void resume(Machine& m, Context* from, Fiber& fiber) {
+    m.current = &fiber;
+    threadIdx = fiber.index;
+    if (!fiber.started) begin(fiber);
+    switch_context(from, fiber.at);
 }
 
 static bool can_go_on(const Fiber& fiber) {
@@ -220,9 +253,11 @@ static void leave(State state) {
     Machine& m = machine();
     Fiber* fiber = m.current;
     fiber->state = state;
-    if (_setjmp(fiber->at)) return;
-    if (Fiber* next = next_lane(m, *fiber->warp, fiber->lane)) resume(m, *next);
-    _longjmp(m.scheduler, 1);
+    if (Fiber* next = next_lane(m, *fiber->warp, fiber->lane)) {
+        resume(m, &fiber->at, *next);
+    } else {
+        switch_context(&fiber->at, m.scheduler);
+    }
 }
 
 void sync_block() { leave(WAITS_BLOCK); }
@@ -265,7 +300,7 @@ const u64* exchange(u32 mask, u64 value) {
 // Runs a warp until every lane has ended or waits.
 static void run_warp(Machine& m, Warp& warp) {
     Fiber* first = next_lane(m, warp, m.backward ? 0 : warp.count - 1);
-    if (first && !_setjmp(m.scheduler)) resume(m, *first);
+    if (first) resume(m, &m.scheduler, *first);
 }
 
 static void run_block(Machine& m, u8 poison) {

@@ -50,6 +50,8 @@ pub struct Heap;
 
 const ALIGNMENT: usize = 64;
 
+const ZEROS: [u8; 4096] = [0; 4096];
+
 struct HeapMemory {
     bytes: Vec<u8>,
     start: usize,
@@ -67,8 +69,11 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Zero the memory now, so the first batch does not wait for fresh pages.
-        memory.resize(room, 0);
+        // Zero the memory now, so the first batch does not wait for fresh pages. Copy zeros, because a debug build of
+        // `Vec::resize` writes byte by byte.
+        while memory.len() < room {
+            memory.extend_from_slice(ZEROS.get(..room - memory.len()).unwrap_or(&ZEROS));
+        }
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }

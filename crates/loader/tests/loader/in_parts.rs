@@ -79,11 +79,11 @@ fn chunked(settings: ArraySettings) -> tempfile::TempDir {
     let mut encoder = ArrayEncoder::new(settings).unwrap();
     write(dir.path(), &schema, &[3], |schema, number, id| {
         let mut state = id + 1;
-        let values = (0..700 * 64 * 103_u64).flat_map(|i| {
+        let values = (0..150 * 64 * 103_u64).flat_map(|i| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             ((i % 103) as f32 / 8.0 + (state >> 57) as f32 / 64.0).to_le_bytes()
         });
-        let cube = Array::new(Dtype::F32, vec![700, 64, 103], values.collect()).unwrap();
+        let cube = Array::new(Dtype::F32, vec![150, 64, 103], values.collect()).unwrap();
         let small = Array::new(Dtype::F32, vec![5], vec![id as u8; 20]).unwrap();
         let mut stored = |array: &Array| {
             let encoded = encoder.encode(array, None).unwrap();
@@ -109,7 +109,7 @@ fn chunks_of_one_cube_are_decoded_by_several_threads() {
         let level = coder.default_level();
         let dir = chunked(ArraySettings { values, coder, level, filter, band_difference, layout });
         let dataset = Dataset::open(dir.path()).unwrap();
-        let options = options(2).part_bytes(1 << 18);
+        let options = options(2).part_bytes(1 << 16);
         let expected = by_one(&dataset, &options);
         for threads in [1, 2, 7] {
             assert!(epochs(&dataset, options.clone().threads(threads)) == expected, "{coder:?}, {threads}");
@@ -129,7 +129,7 @@ fn asked() -> Vec<(&'static str, LoaderOptions)> {
     let first = PixelLayout::ChannelsHeightWidth;
     let patch = CubeMode::Patch { height: 48, width: 48, place: PatchPlace::Random };
     let bands = Bands::List(vec![90, 3, 4]);
-    let options = || options(2).part_bytes(1 << 18).dtype(bf16.clone());
+    let options = || options(2).part_bytes(1 << 16).dtype(bf16.clone());
     vec![
         ("normalised", options().normalise(normalised(103))),
         ("normalised, bands first", options().normalise(normalised(103)).layout(first)),

@@ -216,8 +216,8 @@ impl StageSlot for FakeSlot {
         assert!(output_bytes <= self.room.output_bytes, "within the requested room");
         assert_eq!(self.lent.load(Ordering::Acquire), 0, "the slot is still being filled");
         *inner = Inner { out: std::mem::take(&mut inner.out), ..Inner::default() };
-        inner.out.clear();
-        inner.out.resize(output_bytes, 0xA5);
+        inner.out.resize(output_bytes, 0);
+        inner.out.fill(0xA5);
     }
 
     fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, _: &mut ZstdDecoder) -> Prepared {

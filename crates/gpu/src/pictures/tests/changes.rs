@@ -23,7 +23,7 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
 /// Asserts that the kernels produce the host's result, regardless of the order of threads and the initial content of
 /// memory.
 fn assert_same(cases: &[Case], output: Output) {
-    let mut memory = vec![0xCC; 4 << 20];
+    let mut memory = unwritten(1 << 20);
     let mut staging = Staging::new(&mut memory, StagingOptions { output, ..Default::default() });
     for (n, Case { jpeg, how, changes }) in cases.iter().enumerate() {
         assert_eq!(staging.push_changed(jpeg, how, changes), Ok(n), "{how:?}");

@@ -25,7 +25,7 @@ fn round(random: &mut Random) -> (bool, bool) {
         })
         .collect();
     damage(random, &mut pictures[1].0);
-    let mut memory = vec![0xCC; 2 << 20];
+    let mut memory = unwritten(1 << 20);
     let mut staging = Staging::new(&mut memory, StagingOptions::default());
     let rows: Vec<_> = pictures.iter().map(|(jpeg, how)| staging.push(jpeg, how).ok()).collect();
     let batch = staging.finish();
@@ -95,7 +95,7 @@ fn long_segments_are_decoded_from_the_start_of_the_row() {
     // Insert extra bytes at the end of segment 0, which holds MCUs 0 to 8.
     let marker = jpeg.windows(2).position(|bytes| bytes == [0xFF, 0xD0]).unwrap();
     jpeg.splice(marker..marker, [0x55; 4]);
-    let mut memory = vec![0xCC; 1 << 20];
+    let mut memory = unwritten(1 << 20);
     let batch = staged(&[(jpeg.clone(), how)], &mut memory, Output::default());
     for manner in MANNERS {
         assert_ne!(play(&batch, &memory, manner).unwrap().status[0], 0);

@@ -48,7 +48,7 @@ fn batch_of(cases: &[Case], memory: &mut [u8], output: Output) -> (Vec<Result<us
 /// Asserts that the kernels produce the pixels that libjpeg-turbo decodes without the index, regardless of the order
 /// of threads and the initial content of memory.
 fn assert_same(cases: &[Case], output: Output) {
-    let mut memory = vec![0xCC; 4 << 20];
+    let mut memory = unwritten(1 << 20);
     let (rows, batch) = batch_of(cases, &mut memory, output);
     for manner in MANNERS {
         let played = play(&batch, &memory, manner).unwrap();
@@ -192,7 +192,7 @@ fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
             false
         }
     };
-    let mut memory = vec![0xCC; 2 << 20];
+    let mut memory = unwritten(1 << 20);
     let (rows, batch) = batch_of(&cases, &mut memory, output);
     let mut flagged = false;
     let mut statuses = Vec::new();

@@ -91,10 +91,17 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     staging.finish()
 }
 
+/// Returns staging memory that nobody has written. Filling it is fast even in builds that are hardly optimised.
+fn unwritten(bytes: usize) -> Vec<u8> {
+    let mut memory = vec![0; bytes];
+    memory.fill(0xCC);
+    memory
+}
+
 /// Asserts that the kernels produce the host's result, regardless of the order of threads and the initial content of
 /// memory.
 fn assert_same(pictures: &[(Vec<u8>, Rendering)], output: Output) {
-    let mut memory = vec![0xCC; 4 << 20];
+    let mut memory = unwritten(1 << 20);
     let batch = staged(pictures, &mut memory, output);
     for manner in MANNERS {
         let played = play(&batch, &memory, manner).unwrap();
@@ -276,7 +283,7 @@ fn the_shape_of_blocks_changes_no_bit() {
         })
         .map(|jpeg| (jpeg, Rendering::default()))
         .into();
-    let mut memory = vec![0xCC; 4 << 20];
+    let mut memory = unwritten(1 << 20);
     for is_damaged in [false, true] {
         if is_damaged {
             // Keep markers and stuffed bytes, so that the picture is not refused.

@@ -49,7 +49,7 @@ fn stored(dataset: &Dataset) -> u64 {
 
 #[test]
 fn batches_of_samples_alike_are_the_hosts() {
-    let disk = Disk::alike(20, Harm::None);
+    let disk = Disk::alike(16, Harm::None);
     compare(&open(&disk), |name, stage, loader| {
         assert!(of(&stage.counts.kept) > 0 && of(&stage.counts.faults) == 0, "{name}");
         assert!(loader.stats().resident_values > 0, "{name}");
@@ -67,7 +67,7 @@ fn batches_of_varied_samples_are_the_hosts() {
 
 #[test]
 fn damage_is_said_at_its_row() {
-    let disk = Disk::alike(20, Harm::Damaged);
+    let disk = Disk::alike(16, Harm::Damaged);
     compare(&open(&disk), |name, stage, loader| {
         assert!(name != "whole" || of(&stage.counts.faults) > 0 && loader.stats().skipped > 0, "{name}");
     });

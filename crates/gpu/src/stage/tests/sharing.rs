@@ -13,7 +13,7 @@ use shardpack_format::{Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_loader::stage::{Memo, Prepared, RecordValue, RowFault};
 
-const ROWS: usize = 24;
+const ROWS: usize = 12;
 const SIDE: u64 = 32;
 /// Size of a row in bytes: 32 × 32 pixels with 12 bands of 2 bytes.
 const ROW_BYTES: usize = 32 * 32 * 12 * 2;
@@ -27,7 +27,7 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
         band_difference: false,
         layout,
     };
-    let cube = array(Dtype::U16, vec![150, 200, 12], Content::Counts, 5);
+    let cube = array(Dtype::U16, vec![100, 120, 12], Content::Counts, 5);
     ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap()
 }
 
@@ -39,7 +39,7 @@ fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8
     let (limits, mut taken) = (Limits::default(), 0);
     for row in 0..ROWS {
         let at = row as u64 * 5;
-        let region = Region::new(at, 168 - at, SIDE, SIDE);
+        let region = Region::new(at, 88 - at, SIDE, SIDE);
         let value = RecordValue::Array {
             codec: of.codec,
             descriptor: &of.descriptor,
