@@ -135,6 +135,7 @@ if [[ $long == yes ]]; then
   step "crates"          cargo package --workspace --exclude shardpack-python --exclude shardpack-gpu-play --allow-dirty
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" env SHARDPACK_LONG=1 cargo test --release --package shardpack-gpu --lib -- --include-ignored
+  step "orders"          env SHARDPACK_LONG=1 cargo test --release --package shardpack-loader --test loader order_resume
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
   # This is a separate workspace, because its server requires a particular compiler.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs, verifies, streams and unpacks a dataset of each kind from a fresh checkout, with one command.
 #
-#   scripts/demo.sh        everything stays under target/demo/
+#   scripts/demo.sh             builds the command; everything stays under target/demo/
+#   scripts/demo.sh COMMAND     uses this command: scripts/demo.sh "$(command -v shardpack)"
 #
 # If a step fails, the script ends with its exit code.
 set -euo pipefail
@@ -21,13 +22,15 @@ mkdir -p target
 scripts/setup.sh >target/setup.log 2>&1 </dev/null &
 setup=$!
 
-title "Build"
-# Build without object stores, because their libraries take as long to build as all other crates. Also build without
-# link-time optimisation, because it takes some minutes more.
-export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
-cargo build --release --quiet --no-default-features --features cli --bin shardpack
-shardpack=$PWD/target/release/shardpack
-printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
+shardpack=$(realpath -m -- "${1-target/release/shardpack}")
+if (($# == 0)); then
+  title "Build"
+  # Build without object stores, because their libraries take as long to build as all other crates. Also build without
+  # link-time optimisation, because it takes some minutes more.
+  export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
+  cargo build --release --quiet --no-default-features --features cli --bin shardpack
+fi
+printf 'command: %s, %s\n' "$shardpack" "$("$shardpack" --version)"
 wait "$setup" || { cat target/setup.log >&2; exit 2; }
 
 # From here on, work in the demo's own folder, so that commands and messages look like a user's session.

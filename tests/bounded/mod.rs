@@ -83,16 +83,19 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
 /// # Panics
 /// If the larger input takes eight times as long.
 pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut work: impl FnMut(usize, &T)) {
-    let mut time = |n| {
+    let mut times = |n, runs| {
         let prepared = prepare(n);
-        let before = clock::process();
-        work(n, &prepared);
-        clock::process() - before
+        let time = |_| {
+            let before = clock::process();
+            work(n, &prepared);
+            clock::process() - before
+        };
+        (0..runs).map(time).collect::<Vec<_>>()
     };
     // Compare the slowest run on the small input with the fastest run on the large one. Page faults, cold caches and
     // other programs then cause no failure.
-    let small = (0..4).map(|_| time(n)).max().expect("runs");
-    let large = (0..2).map(|_| time(4 * n)).min().expect("runs");
+    let small = times(n, 4).into_iter().max().expect("runs");
+    let large = times(4 * n, 2).into_iter().min().expect("runs");
     assert!(
         large < 8 * small + Duration::from_millis(10),
         "{n} take {small:?}, and {} take {large:?}: more than eight times as long",

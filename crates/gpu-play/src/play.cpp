@@ -60,7 +60,8 @@ struct Warp {
 #ifdef __x86_64__
 typedef void* Context;
 
-__attribute__((naked, noinline)) static void switch_context(Context* from, Context to) {
+// Keeps the current stack in the first parameter, and goes on at the second.
+__attribute__((naked, noinline)) static void switch_context(Context*, Context) {
     asm("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n"
         "mov %rsp, (%rdi); mov %rsi, %rsp\n"
         "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret");

@@ -15,13 +15,14 @@ use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Orientation;
 use super::quantisation::Steps;
-use super::resize::{RgbPixels, resize_window};
+use super::resize::RgbPixels;
 use super::score::Reference;
 use super::shared::{KEPT_BYTES, parse, trim};
 use super::tile::{JpegTiler, TileOutcome};
 use super::turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Scale, Subsampling, Warnings};
 use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
+use shardpack_base::{RgbWindow, resize_rgb};
 use shardpack_format::{Error, Limits, Result, bug, to_usize};
 
 /// Outcome of re-encoding a picture: a new JPEG, or the source itself.
@@ -362,11 +363,11 @@ impl JpegReencoder {
             return Ok(());
         }
         self.other.resize(to.0 as usize * to.1 as usize * 3, 0);
-        let source = RgbPixels { bytes: &self.pixels, width: from.0, height: from.1 };
-        let all = Rect { x: 0, y: 0, width: from.0, height: from.1 };
+        let picture = from.into();
+        let source = RgbWindow { bytes: &self.pixels, picture, origin: [0, 0], size: picture };
         let filter = fir::ResizeAlg::Convolution(fir::FilterType::Lanczos3);
         let how = fir::ResizeOptions::new().resize_alg(filter);
-        resize_window(&mut self.resizer, source, all, to, &how, &mut self.other)?;
+        resize_rgb(&mut self.resizer, &source, &how, to.into(), &mut self.other)?;
         std::mem::swap(&mut self.pixels, &mut self.other);
         Ok(())
     }

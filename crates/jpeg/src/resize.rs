@@ -11,9 +11,8 @@ use super::area::Area;
 use super::interpolation::Interpolation;
 use super::shared::{KEPT_BYTES, trim};
 use fast_image_resize as fir;
-use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
-use fast_image_resize::pixels::U8x3;
 use shardpack_base::parts::grow;
+use shardpack_base::{RgbWindow, resize_rgb};
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
@@ -41,6 +40,16 @@ pub(crate) struct RgbPixels<'a> {
 }
 
 impl<'a> RgbPixels<'a> {
+    /// Returns a rectangle of the picture, to be resized.
+    pub(crate) fn window(self, rect: Rect) -> RgbWindow<'a> {
+        RgbWindow {
+            bytes: self.bytes,
+            picture: [self.width, self.height],
+            origin: [rect.x, rect.y],
+            size: [rect.width, rect.height],
+        }
+    }
+
     /// Returns the rows of a rectangle, or `None` if the rectangle is not within the picture.
     pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
@@ -112,7 +121,8 @@ impl Resizer {
         let changes = |at: f64, extent: f64, to: u32| at.fract() != 0.0 || extent != f64::from(to);
         let both = changes(x, w, width) && changes(y, h, height);
         if how.interpolation == Interpolation::Bilinear || !both {
-            return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
+            let options = options.crop(x, y, w, h);
+            return resize_rgb(&mut self.inner, &from.window(window), &options, [width, height], out);
         }
         // A cubic filter is applied to one axis at a time, for two reasons. First, the crate resizes along y first,
         // but Pillow and torchvision resize upright pictures along x first. The order matters, because overshoots are
@@ -123,15 +133,14 @@ impl Resizer {
         let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
         let along_y = |columns: u32| options.crop(0.0, y, f64::from(columns), h);
         let (first, then, size) = if how.transposed {
-            (along_y(columns), along_x(height), (columns, height))
+            (along_y(columns), along_x(height), [columns, height])
         } else {
-            (along_x(rows), along_y(width), (width, rows))
+            (along_x(rows), along_y(width), [width, rows])
         };
-        let between = grow(&mut self.between, size.0 as usize * size.1 as usize * 3);
-        resize_window(&mut self.inner, from, window, size, &first, between)?;
-        let between = RgbPixels { bytes: between, width: size.0, height: size.1 };
-        let window = Rect { x: 0, y: 0, width: size.0, height: size.1 };
-        resize_window(&mut self.inner, between, window, (width, height), &then, out)
+        let between = grow(&mut self.between, size[0] as usize * size[1] as usize * 3);
+        resize_rgb(&mut self.inner, &from.window(window), &first, size, between)?;
+        let between = RgbWindow { bytes: between, picture: size, origin: [0, 0], size };
+        resize_rgb(&mut self.inner, &between, &then, [width, height], out)
     }
 
     fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
@@ -172,22 +181,6 @@ fn nearest(out: &mut Vec<usize>, shown: Range<f64>, count: u32, side: u32, mirro
         out.iter_mut().for_each(|at| *at = last - *at);
         out.reverse();
     }
-}
-
-/// Resizes a window of a picture into `out`, which has the size `size`. All resizing uses this one function,
-/// because `fast_image_resize` is compiled again for each type of view.
-pub(super) fn resize_window(
-    resizer: &mut fir::Resizer,
-    from: RgbPixels<'_>,
-    window: Rect,
-    size: (u32, u32),
-    options: &fir::ResizeOptions,
-    out: &mut [u8],
-) -> Result<()> {
-    let image = TypedImageRef::<U8x3>::from_buffer(from.width, from.height, from.bytes).map_err(unfit)?;
-    let seen = TypedCroppedImage::from_ref(&image, window.x, window.y, window.width, window.height).map_err(unfit)?;
-    let mut out = TypedImage::<U8x3>::from_buffer(size.0, size.1, out).map_err(unfit)?;
-    resizer.resize_typed(&seen, &mut out, options).map_err(unfit)
 }
 
 fn unfit(error: impl std::fmt::Display) -> Error {

@@ -216,7 +216,7 @@ impl Masks {
                         (Some(bad), _) => format!("cannot use the mask {bad}"),
                         (None, Some(other)) => {
                             let other = other.escape_debug();
-                            format!("the mask `{other}` is not a PNG, NumPy, Blosc2, TIFF, MATLAB or HDF5 file")
+                            format!("the mask `{other}` is not a {FORMATS} file")
                         }
                         (None, None) => format!("there is no mask `{}.*`", stem(sample.key)),
                     };
@@ -280,7 +280,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
 /// Number of bytes needed to recognise a mask, enough for a matrix header and a name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// Returns true if the file looks like a mask in NumPy, PNG, TIFF, MATLAB or HDF5 format.
+/// Formats of masks, as messages name them.
+const FORMATS: &str = "PNG, NumPy, Blosc2, TIFF, MATLAB or HDF5";
+
+/// Returns true if the file looks like a mask in one of the [`FORMATS`].
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };

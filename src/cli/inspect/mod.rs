@@ -12,7 +12,6 @@ use crate::read_limits;
 use facts::Facts;
 use segments::SegmentFacts;
 use serde_json::{Map, Value, json};
-use shardpack_format::FieldKind;
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
 use span::Span;
@@ -145,7 +144,7 @@ fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
             let span = facts.spans.iter().find(|s| s.field.name == field.name);
             vec![
                 field.name.clone(),
-                field.dtype.map_or_else(|| kind_name(field.kind).to_owned(), |d| d.name().to_owned()),
+                field.dtype.map_or_else(|| field.kind.to_string(), |d| d.name().to_owned()),
                 span.map_or_else(String::new, Span::text),
             ]
         })
@@ -177,16 +176,5 @@ fn more(len: usize) -> String {
     match len.saturating_sub(SHOWN) {
         0 => String::new(),
         n => format!("  … and {} more (--json lists all)\n", units::count(n as u64)),
-    }
-}
-
-fn kind_name(kind: FieldKind) -> &'static str {
-    match kind {
-        FieldKind::Image => "image",
-        FieldKind::Array => "array",
-        FieldKind::Text => "text",
-        FieldKind::Json => "json",
-        FieldKind::Bytes => "bytes",
-        _ => "scalar",
     }
 }

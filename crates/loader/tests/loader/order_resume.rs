@@ -115,13 +115,18 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
+/// Returns 2,000, or ten times as many if `SHARDPACK_LONG` is set, as in `scripts/check.sh --long`.
+fn cases() -> u32 {
+    if std::env::var_os("SHARDPACK_LONG").is_some() { 20_000 } else { 2_000 }
+}
+
 /// Chooses where proptest stores failing cases. By default, it would look for a `lib.rs`, which does not exist here.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("regressions")))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: kept(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: kept(), ..ProptestConfig::default() })]
 
     #[test]
     fn no_sample_is_lost_or_repeated(

@@ -217,7 +217,7 @@ fn many_cubes_of_an_unusual_extension() {
             }
             folder
         };
-        bounded::grows_with(1500, folder, |cubes, folder| {
+        bounded::grows_with(600, folder, |cubes, folder| {
             let listing = enumerate(folder.path(), &SourceOptions::default()).unwrap();
             assert_eq!((listing.kind, listing.samples.len()), (SourceKind::Cubes, cubes));
             assert!(listing.samples.iter().all(|sample| sample.data.is_some()));

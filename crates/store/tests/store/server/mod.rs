@@ -55,8 +55,13 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
+struct File {
+    bytes: Vec<u8>,
+    tag: String,
+}
+
 struct Shared {
-    files: HashMap<String, Arc<Vec<u8>>>,
+    files: HashMap<String, File>,
     rule: Box<Rule>,
     seen: Mutex<Vec<Request>>,
     times: Mutex<HashMap<(String, Option<String>), u64>>,
@@ -72,7 +77,9 @@ impl Server {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            files.insert(format!("/data/{name}"), Arc::new(std::fs::read(&path).unwrap()));
+            let bytes = std::fs::read(&path).unwrap();
+            let tag = format!("\"{:08x}\"", crc32fast::hash(&bytes));
+            files.insert(format!("/data/{name}"), File { bytes, tag });
         }
         let shared = Arc::new(Shared {
             files,
@@ -187,14 +194,14 @@ impl Shared {
         let path = decoded(request.path.split('?').next().unwrap_or_default());
         let Some(file) = self.files.get(&path) else { return status(stream, 404) };
         let tag = match answer {
-            Answer::OtherTag => "\"other\"".to_owned(),
-            _ => format!("\"{:08x}\"", crc32fast::hash(file)),
+            Answer::OtherTag => "\"other\"",
+            _ => &file.tag,
         };
         let wanted = request.headers.iter().find(|(name, _)| name == "if-match");
-        if wanted.is_some_and(|(_, wanted)| *wanted != tag) {
+        if wanted.is_some_and(|(_, wanted)| wanted != tag) {
             return status(stream, 412);
         }
-        let len = file.len() as u64;
+        let len = file.bytes.len() as u64;
         let mut part = 0..len;
         let mut line = "HTTP/1.1 200 OK".to_owned();
         if let (Some(range), true) = (&request.range, answer != Answer::Whole) {
@@ -209,7 +216,7 @@ impl Shared {
             }
             line = format!("HTTP/1.1 206 Part\r\ncontent-range: bytes {}-{}/{len}", part.start, part.end - 1);
         }
-        let body = &file[part.start as usize..part.end as usize];
+        let body = &file.bytes[part.start as usize..part.end as usize];
         let less = if let Answer::Less(bytes) = answer { bytes as usize } else { 0 };
         let body = &body[..body.len().saturating_sub(less)];
         let head = format!("{line}\r\ncontent-length: {}\r\netag: {tag}\r\n{MODIFIED}\r\n\r\n", body.len());
@@ -239,7 +246,7 @@ impl Shared {
                  <LastModified>2015-10-21T07:28:00.000Z</LastModified></Contents>"
             )
         };
-        let all = self.files.iter().map(|(path, file)| object(path.strip_prefix("/data/").unwrap(), file.len()));
+        let all = self.files.iter().map(|(path, file)| object(path.strip_prefix("/data/").unwrap(), file.bytes.len()));
         let body = format!("<ListBucketResult>{}</ListBucketResult>", all.collect::<String>());
         write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).ok()
     }
