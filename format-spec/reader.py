@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An independent reader of shardpack 1.2. Its parts have the order and the numbers of the specification (README.md).
+"""An independent reader of shardpack 1.3. Its parts have the order and the numbers of the specification (README.md).
 
 It is written to be read, not to be fast, and needs only the standard library. Values (JSON, arrays, codecs) are in
 values.py, which needs numpy, zstandard and blosc2 to decode some of them.
@@ -144,20 +144,24 @@ def parse_footer(data, file_bytes):
 SCHEMA = {"fields": [{"name": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", "kind": r"image|array|text|json|bytes|scalar",
                       "dtype?": "|".join(TYPES)}]}
 METADATA = {"schema": SCHEMA, "classes?": [".*"], "recipe": {}, "shards?": 1 << 32}
+ENTRY = {"name": ".*", "bytes": 1 << 64, "samples": 1 << 64, "footer_crc32": "[0-9a-f]{8}", "sha256": "[0-9a-f]{64}"}
 MANIFEST = {"format": "shardpack", "version": r"1\.(0|[1-9][0-9]{0,4})", "dataset_id": "[0-9a-f]{32}", "samples": 1 << 64,
             "schema": SCHEMA, "classes?": [".*"], "recipe": {}, "fidelity": {},
-            "shards": [{"name": ".*", "bytes": 1 << 64, "samples": 1 << 64, "footer_crc32": "[0-9a-f]{8}", "sha256": "[0-9a-f]{64}"}]}
+            "shards": [ENTRY]}
 
 
 def parse_document(data, shape, what):
     document = parse_json(data, what)
     check(document, shape, what)
-    fields = document["schema"]["fields"]
+    check_fields(document["schema"]["fields"])
+    return document
+
+
+def check_fields(fields):
     within(len(fields), 1024, "fields")
     for field in fields:
         need((field["kind"] == "scalar") == ("dtype" in field), f"field {field['name']!r}: a dtype for scalars only")
     need(len({field["name"] for field in fields}) == len(fields), "field name: each once")
-    return document
 
 
 def parse_manifest(data):
@@ -166,10 +170,12 @@ def parse_manifest(data):
     need(int(manifest["version"][2:]) < 65536, "manifest version")
     shards = manifest["shards"]
     within(len(shards), 1_000_000, "shards")
-    for shard in shards:
+    additions = take_columns(manifest)
+    files = [*shards, *(file for addition in additions for file in addition["files"])]
+    for shard in files:
         check_shard_name(shard["name"])
         need(shard["bytes"] >= 192, f"bytes of {shard['name']}: expected at least 192")
-    need(len({shard["name"].lower() for shard in shards}) == len(shards), "shard name: each once, in any case of letters")
+    need(len({shard["name"].lower() for shard in files}) == len(files), "shard name: each once, in any case of letters")
     need(sum(shard["samples"] for shard in shards) == manifest["samples"], "samples of the dataset: not the sum over the shards")
     return manifest
 
@@ -192,10 +198,13 @@ def parse_key(data):
 
 # ---- Files
 class Shard:
-    """An open shard whose header, footer and index are checked. Records are read one by one."""
+    """An open shard whose header, footer and index are checked. Records are read one by one. With an addition, it is a
+    columns file.
+    """
 
-    def __init__(self, path, manifest=None, number=0):
-        entry = manifest["shards"][number] if manifest else {"name": ""}
+    def __init__(self, path, manifest=None, number=0, addition=None):
+        files = addition["files"] if addition else manifest["shards"] if manifest else [{"name": ""}]
+        entry = files[number if manifest else 0]
         need(os.path.realpath(path).startswith(path.removesuffix(entry["name"])), f"shard name: leads out of the folder: {path}")
         need(os.path.isfile(path), f"shard: expected a regular file: {path}")
         self.path, size = path, os.path.getsize(path)
@@ -210,7 +219,8 @@ class Shard:
             need((dataset_id, self.number) == (manifest["dataset_id"], number), "dataset id or shard number: not the manifest's")
             found = size, count, footer[116:120][::-1].hex()
             need(found == (entry["bytes"], entry["samples"], entry["footer_crc32"]), f"differs from the manifest: {found}")
-            need(self.metadata["schema"] == manifest["schema"], "schema: not the manifest's")
+            need(self.metadata["schema"] == (addition or manifest)["schema"], "schema: not the manifest's")
+        need(not addition or self.optional & 2, "feature bit of columns files: missing")
 
     def read(self, offset, size):
         with open(self.path, "rb") as file:
@@ -232,14 +242,42 @@ def open_dataset(path):
     path = os.path.join(path, "manifest.json") if os.path.isdir(path) else path
     with open(path, "rb") as file:
         manifest = parse_manifest(file.read((64 << 20) + 1))
-    folder = os.path.dirname(os.path.realpath(path))
+    folder = folder_of(path)
     return manifest, [os.path.join(folder, shard["name"]) for shard in manifest["shards"]]
+
+
+def folder_of(path):
+    return os.path.realpath(path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path)))
 
 
 # ---- §3.5 Generations
 def generation(manifest):
     number = manifest["recipe"].get("shardpack_generation") if manifest["version"] != "1.0" else None
     return number if type(number) is int and number > 1 else 1
+
+
+# ---- §3.6 Added columns
+def take_columns(manifest):
+    """Returns the additions, and moves them out of the recipe."""
+    additions = manifest["recipe"].pop("shardpack_columns", []) if manifest["version"] != "1.0" else []
+    check(additions, [{"schema": SCHEMA, "files": [ENTRY]}], "added columns")
+    fields = [field for addition in additions for field in addition["schema"]["fields"]]
+    need(all(field["kind"] in ("scalar", "array") for field in fields), "kind of an added field: scalar or array")
+    check_fields(manifest["schema"]["fields"] + fields)
+    samples = [shard["samples"] for shard in manifest["shards"]]
+    need(all([file["samples"] for file in addition["files"]] == samples for addition in additions), "columns files: other samples than in the shards")
+    manifest["additions"] = additions
+    return additions
+
+
+def columns_files(manifest, folder, shard, number):
+    """Yields each columns file of a shard, with its entry in the manifest."""
+    for addition in manifest["additions"] if manifest else ():
+        path = os.path.join(folder, addition["files"][number]["name"])
+        file = Shard(path, manifest, number, addition)
+        samples = [[(row.key, row.sample_id) for row in rows] for rows in (shard.rows, file.rows)]
+        need(samples[0] == samples[1], f"samples of {path}: other samples than in the shard")
+        yield file, addition["files"][number]
 
 
 # ---- §8 Problems that a reader must report
@@ -288,6 +326,14 @@ def verify(path):
                     if name == "label" and dtype in TYPES and "int" in dtype and "classes" in shard.metadata:
                         label = int.from_bytes(value, "little", signed=dtype.startswith("int"))
                         need(0 <= label < len(shard.metadata["classes"]), f"label: {label}")
+        with noting(f"{file}: columns files"):
+            for added, entry in columns_files(manifest, folder_of(path), shard, number) if shard else ():
+                with noting(added.path), open(added.path, "rb") as whole:
+                    need(hashlib.file_digest(whole, "sha256").hexdigest() == entry["sha256"], "SHA-256 of the columns file")
+                for i, row in enumerate(added.rows):
+                    with noting(f"{added.path}: record {i}"):
+                        need(not any(added.read(row.offset + row.length, -row.length % 64)), "padding after the record: not zero")
+                        added.record(row)
     return problems
 
 
@@ -296,8 +342,10 @@ def digest(path):
     manifest, paths = open_dataset(path)
     for number, file in enumerate(paths):
         shard = Shard(file, manifest, number)
-        for row in shard.rows:
-            for name, kind, value in shard.record(row):
+        added = [one for one, _ in columns_files(manifest, folder_of(path), shard, number)]
+        for i, row in enumerate(shard.rows):
+            values = [value for part in (shard, *added) for value in part.record(part.rows[i])]
+            for name, kind, value in values:
                 yield "\t".join((row.key, name, kind, "-" if value is None else hashlib.sha256(value).hexdigest()))
 
 

@@ -3,6 +3,7 @@
 //! Every value that is stored twice is compared. Otherwise two readers that trust different copies could read different
 //! datasets from the same bytes.
 
+use crate::added_columns::AddedColumns;
 use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;
 use crate::dtype::Dtype;
@@ -13,6 +14,7 @@ use crate::limits::Limits;
 use crate::manifest::Manifest;
 use crate::record::{FieldValue, Frame, Record};
 use crate::schema::{Field, FieldKind, Metadata, Schema};
+use crate::shard_entry::ShardEntry;
 use std::fmt;
 
 impl Index {
@@ -65,6 +67,34 @@ impl Index {
     }
 }
 
+impl Index {
+    /// Compares the samples of a columns file with the samples of its shard: their number, keys and ids (spec §3.6).
+    /// `self` is the index of the shard.
+    ///
+    /// # Errors
+    /// `Format` if they disagree, with the record.
+    pub fn check_columns(&self, columns: &Self) -> Result<()> {
+        if self.len() != columns.len() {
+            let expected = format!("{} (as in its shard)", self.len());
+            return Err(Error::format("number of records in the columns file", expected, columns.len()));
+        }
+        for i in 0..self.len() {
+            let (expected, found) = (self.key(i).unwrap_or_default(), columns.key(i).unwrap_or_default());
+            if expected != found {
+                let expected = format!("{expected:?} (as in its shard)");
+                return Err(Error::format("sample key", expected, format!("{found:?}")).in_record(i));
+            }
+            let id = |index: &Self| index.row(i).map_or(0, |row| row.sample_id);
+            let (expected, found) = (id(self), id(columns));
+            if expected != found {
+                let expected = format!("{expected} (as in its shard)");
+                return Err(Error::format("sample id", expected, found).in_record(i));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Manifest {
     /// Compares an open shard with its manifest entry, without reading the whole file.
     ///
@@ -72,9 +102,35 @@ impl Manifest {
     /// `Format` if they disagree on the dataset, shard number, file size, number of samples, footer or schema, or if
     /// the manifest has no entry for the shard.
     pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
-        let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
-        let entry = entry
-            .ok_or_else(|| Error::format("shard number", format!("a number below {}", self.shards.len()), number))?;
+        self.check_file(&self.shards, &self.schema, number, footer, metadata)
+    }
+
+    /// Compares an open columns file of addition `addition` with its manifest entry, without reading the whole file.
+    ///
+    /// # Errors
+    /// Same as [`Manifest::check_shard`], and also `Format` if the file lacks the feature bit of columns files.
+    pub fn check_columns_file(&self, addition: usize, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
+        let added = self.columns.get(addition);
+        let AddedColumns { schema, files } = added
+            .ok_or_else(|| Error::format("added columns", format!("fewer than {}", self.columns.len()), addition))?;
+        self.check_file(files, schema, number, footer, metadata)?;
+        match footer.identity.is_columns_file() {
+            true => Ok(()),
+            false => Err(Error::malformed("the file lacks the feature bit of columns files")),
+        }
+    }
+
+    fn check_file(
+        &self,
+        files: &[ShardEntry],
+        schema: &Schema,
+        number: u32,
+        footer: &Footer,
+        metadata: &Metadata,
+    ) -> Result<()> {
+        let entry = usize::try_from(number).ok().and_then(|number| files.get(number));
+        let entry =
+            entry.ok_or_else(|| Error::format("shard number", format!("a number below {}", files.len()), number))?;
         let same = |what: &str, stated: &dyn fmt::Display, found: &dyn fmt::Display, equal: bool| match equal {
             true => Ok(()),
             false => Err(Error::format(what, format!("{stated} (from the manifest)"), found)),
@@ -93,7 +149,7 @@ impl Manifest {
         )?;
         let (stated, found) = (entry.footer_crc32, footer.crc32());
         same("footer CRC32", &format_args!("{stated:#010x}"), &format_args!("{found:#010x}"), stated == found)?;
-        match self.schema == metadata.schema {
+        match *schema == metadata.schema {
             true => Ok(()),
             false => Err(Error::malformed("the schema of the shard differs from the schema in the manifest")),
         }

@@ -18,6 +18,8 @@ pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
 /// Optional-feature bit for shards with segment indexes (spec §5.5). Readers that do not know the bit treat the indexes
 /// as an ordinary bytes field.
 pub const SEGMENT_INDEXES: u64 = 1;
+/// Optional-feature bit of columns files (spec §3.6).
+pub const COLUMNS_FILE: u64 = 2;
 
 /// Identifier of a dataset, 16 bytes. All its shards have the same id.
 ///
@@ -94,6 +96,12 @@ impl Identity {
             dataset_id,
             shard_number,
         }
+    }
+
+    /// True for a columns file, which has only the fields that were added to the samples of a shard (spec §3.6).
+    #[must_use]
+    pub const fn is_columns_file(&self) -> bool {
+        self.optional_features & COLUMNS_FILE != 0
     }
 
     /// Appends the 52 bytes that follow the magic in the header and in the footer.

@@ -1,16 +1,15 @@
 //! Parses and encodes the manifest, a JSON description of a dataset that is stored next to its
 //! shards (spec §3.3).
 
+use crate::added_columns::{self, AddedColumns};
 use crate::error::{Error, Result};
-use crate::footer::FOOTER_BYTES;
-use crate::header::{DatasetId, HEADER_BYTES};
+use crate::header::DatasetId;
 use crate::json;
 use crate::limits::Limits;
-use crate::name::check_shard_name;
-use crate::schema::{Metadata, Recipe, Schema};
+use crate::schema::{FieldKind, Metadata, Recipe, Schema};
+use crate::shard_entry::{ShardEntry, check_entries, hex_id};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::HashSet;
 
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -57,25 +56,10 @@ pub struct Manifest {
     /// Shards in the order of their numbers, from 0.
     #[serde(deserialize_with = "json::objects")]
     pub shards: Vec<ShardEntry>,
-}
-
-/// The entry of a shard in a manifest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ShardEntry {
-    /// File name, relative to the manifest.
-    pub name: String,
-    /// Size of the file in bytes.
-    pub bytes: u64,
-    /// Number of records.
-    pub samples: u64,
-    /// The footer's own CRC32 ([`Footer::crc32`](crate::Footer::crc32)). It ties the manifest to this shard, and can be
-    /// checked with one small read.
-    #[serde(with = "hex_crc")]
-    pub footer_crc32: u32,
-    /// SHA-256 of the file.
-    #[serde(with = "hex_sha")]
-    pub sha256: [u8; 32],
+    /// Fields that later generations have added, in the order of the additions. In the file, they are part of the
+    /// recipe (spec §3.6).
+    #[serde(skip)]
+    pub columns: Vec<AddedColumns>,
 }
 
 impl Manifest {
@@ -92,6 +76,7 @@ impl Manifest {
             recipe: metadata.recipe,
             fidelity: Map::new(),
             shards: Vec::new(),
+            columns: Vec::new(),
         }
     }
 
@@ -129,8 +114,8 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of a later generation, without shards and fidelity statistics. `metadata` is the metadata
-    /// of the shards that this generation adds.
+    /// Creates the manifest of a later generation, without shards, added columns and fidelity statistics. `metadata` is
+    /// the metadata of the shards that this generation adds.
     #[must_use]
     pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
         let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
@@ -143,8 +128,19 @@ impl Manifest {
             recipe,
             fidelity: Map::new(),
             shards: Vec::new(),
+            columns: Vec::new(),
             ..self.clone()
         }
+    }
+
+    /// Creates the manifest of a later generation with the same shards and further columns.
+    #[must_use]
+    pub fn with_columns(&self, generation: u32, columns: AddedColumns) -> Self {
+        let mut next = self.clone();
+        next.version = GROWN_VERSION.into();
+        next.recipe.insert(GENERATION.into(), generation.into());
+        next.columns.push(columns);
+        next
     }
 
     /// True if a shard of this dataset may list these classes: all classes of the dataset or, if the dataset has grown,
@@ -172,12 +168,65 @@ impl Manifest {
         self.shards.push(shard);
     }
 
+    /// Returns the fields of a sample: the fields of the shards, then the added fields.
+    ///
+    /// # Errors
+    /// `Format` if two fields have the same name.
+    ///
+    /// ```
+    /// use shardpack_format::{AddedColumns, Dtype, Field, Manifest, Schema};
+    /// let mut manifest = Manifest::new(Default::default(), Default::default());
+    /// let schema = Schema::new(vec![Field::scalar("score", Dtype::F32)])?;
+    /// manifest.columns.push(AddedColumns { schema, files: Vec::new() });
+    /// assert_eq!(manifest.whole_schema()?.fields().len(), 1);
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    pub fn whole_schema(&self) -> Result<Schema> {
+        let added = self.columns.iter().flat_map(|columns| columns.schema.fields());
+        self.schema.with_fields(added.cloned())
+    }
+
+    /// Returns all files of the dataset with their shard numbers: the shards, and then the columns files.
+    pub fn files(&self) -> impl Iterator<Item = (u32, &ShardEntry)> {
+        let of_columns = self.columns.iter().map(|columns| &columns.files);
+        std::iter::once(&self.shards).chain(of_columns).flat_map(|files| (0..).zip(files))
+    }
+
+    /// Checks the added columns against the shards.
+    pub(crate) fn check_columns(&self, limits: &Limits) -> Result<()> {
+        for columns in &self.columns {
+            for field in columns.schema.fields() {
+                if !matches!(field.kind, FieldKind::Scalar | FieldKind::Array) {
+                    let what = format!("kind of the added field {:?}", field.name);
+                    return Err(Error::format(what, "scalar or array", field.kind));
+                }
+            }
+            if columns.files.len() != self.shards.len() {
+                let (expected, found) = (self.shards.len(), columns.files.len());
+                return Err(Error::format("number of columns files", expected, found));
+            }
+            for (file, shard) in columns.files.iter().zip(&self.shards) {
+                if file.samples != shard.samples {
+                    let what = format!("number of samples in the columns file {:?}", file.name);
+                    return Err(Error::format(what, format!("{} (as in its shard)", shard.samples), file.samples));
+                }
+            }
+        }
+        check_entries(self.files().map(|(_, file)| file))?;
+        self.whole_schema()?.check(limits)
+    }
+
     /// Encodes the manifest file.
     ///
     /// # Errors
     /// `Usage` if the recipe or the fidelity statistics cannot be written as JSON.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        json::to_vec(self)
+        if self.columns.is_empty() {
+            return json::to_vec(self);
+        }
+        let mut whole = self.clone();
+        added_columns::put(&self.columns, &mut whole.recipe)?;
+        json::to_vec(&whole)
     }
 
     /// Parses a manifest.
@@ -193,7 +242,7 @@ impl Manifest {
         if bytes.starts_with(&[0x1f, 0x8b]) {
             return Err(Error::format("manifest", "JSON", "a gzip stream"));
         }
-        let manifest: Self = json::from_slice("manifest", bytes, limits)?;
+        let mut manifest: Self = json::from_slice("manifest", bytes, limits)?;
         if manifest.format != "shardpack" {
             return Err(Error::format("manifest format", "\"shardpack\"", format!("{:?}", manifest.format)));
         }
@@ -206,27 +255,9 @@ impl Manifest {
             return Err(Error::limit("shards", "max_shards", limits.max_shards, found));
         }
         manifest.schema.check(limits)?;
-        let mut names = HashSet::new();
-        let mut samples = 0_u64;
-        for shard in &manifest.shards {
-            check_shard_name(&shard.name)?;
-            if !names.insert(shard.name.to_ascii_lowercase()) {
-                return Err(Error::malformed(format!(
-                    "the manifest lists the shard name {:?} twice (ignoring case)",
-                    shard.name
-                )));
-            }
-            if shard.bytes < HEADER_BYTES + FOOTER_BYTES {
-                return Err(Error::format(
-                    format!("size of shard {:?} in bytes", shard.name),
-                    "at least 192",
-                    shard.bytes,
-                ));
-            }
-            samples = samples
-                .checked_add(shard.samples)
-                .ok_or_else(|| Error::malformed("the shards hold 2^64 samples or more in total"))?;
-        }
+        check_entries(&manifest.shards)?;
+        let sum = manifest.shards.iter().try_fold(0_u64, |sum, shard| sum.checked_add(shard.samples));
+        let samples = sum.ok_or_else(|| Error::malformed("the shards hold 2^64 samples or more in total"))?;
         if samples != manifest.samples {
             return Err(Error::format(
                 "number of samples in the manifest",
@@ -234,28 +265,11 @@ impl Manifest {
                 manifest.samples,
             ));
         }
+        // In a manifest of the first version, the key has no meaning.
+        if manifest.version != "1.0" {
+            manifest.columns = added_columns::take(&mut manifest.recipe)?;
+            manifest.check_columns(limits)?;
+        }
         Ok(manifest)
     }
 }
-
-macro_rules! hex_field {
-    ($module:ident, $type:ty, $to:expr, $from:expr) => {
-        mod $module {
-            use super::*;
-            use serde::{Deserializer, Serializer, de::Error as _};
-
-            pub(super) fn serialize<S: Serializer>(value: &$type, s: S) -> std::result::Result<S::Ok, S::Error> {
-                s.serialize_str(&json::to_hex(&$to(value)))
-            }
-
-            pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<$type, D::Error> {
-                let text = String::deserialize(d)?;
-                json::from_hex(&text).map($from).map_err(D::Error::custom)
-            }
-        }
-    };
-}
-
-hex_field!(hex_id, DatasetId, |id: &DatasetId| id.0, DatasetId);
-hex_field!(hex_crc, u32, |crc: &u32| crc.to_be_bytes(), u32::from_be_bytes);
-hex_field!(hex_sha, [u8; 32], |sha: &[u8; 32]| *sha, |sha| sha);

@@ -26,6 +26,16 @@ pub fn shard_name_of(number: u32, generation: u32) -> String {
     format!("shard-{number:05}-{generation:04}.shard")
 }
 
+/// Returns the name of the columns file that `generation` adds for shard `number` (spec §3.6).
+///
+/// ```
+/// assert_eq!(shardpack_format::columns_name(7, 2), "columns-00007-0002.shard");
+/// ```
+#[must_use]
+pub fn columns_name(number: u32, generation: u32) -> String {
+    format!("columns-{number:05}-{generation:04}.shard")
+}
+
 /// Returns the file name of an older generation's manifest (spec §3.5).
 ///
 /// ```
@@ -49,18 +59,21 @@ pub fn generation_of_name(name: &str) -> Option<u32> {
     (number > 0 && generation_name(number) == name).then_some(number)
 }
 
-/// Returns the generation in a name from [`shard_name_of`].
+/// Returns the generation in a name from [`shard_name_of`] or [`columns_name`].
 ///
 /// ```
 /// use shardpack_format::generation_of_shard_name;
 /// assert_eq!(generation_of_shard_name("shard-00007-0002.shard"), Some(2));
+/// assert_eq!(generation_of_shard_name("columns-00007-0002.shard"), Some(2));
 /// assert_eq!(generation_of_shard_name("shard-00007.shard"), None);
 /// ```
 #[must_use]
 pub fn generation_of_shard_name(name: &str) -> Option<u32> {
-    let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
+    let (_, numbers) = name.strip_suffix(".shard")?.split_once('-')?;
+    let (number, generation) = numbers.split_once('-')?;
     let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
-    (shard_name_of(number, generation) == name).then_some(generation)
+    let is_ours = [shard_name_of(number, generation), columns_name(number, generation)].iter().any(|own| own == name);
+    is_ours.then_some(generation)
 }
 
 /// Checks a shard name from a manifest: a file name, optionally with a folder, in the characters `A–Z a–z 0–9 . _ -`.

@@ -160,6 +160,24 @@ impl Schema {
         Self { lacks_segment_indexes: optional_features & SEGMENT_INDEXES == 0, ..self }
     }
 
+    /// Returns the schema with further fields.
+    ///
+    /// # Errors
+    /// Same as [`Schema::new`].
+    ///
+    /// ```
+    /// use shardpack_format::{Dtype, Field, Schema};
+    /// let schema = Schema::default().with_fields([Field::scalar("score", Dtype::F32)])?;
+    /// assert_eq!(schema.scalar_bytes(), 4);
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    pub fn with_fields(&self, more: impl IntoIterator<Item = Field>) -> Result<Self> {
+        let mut schema = self.clone();
+        schema.fields.extend(more);
+        schema.check(&Limits::none())?;
+        Ok(schema)
+    }
+
     /// Returns all fields, in order.
     #[must_use]
     pub fn fields(&self) -> &[Field] {

@@ -25,7 +25,7 @@ impl Cast {
         let (own, records) = (shard.schema(), to_usize(shard.len()));
         let stored = self.schema.stored().map(|field| {
             let position = own.stored_position(&field.name)?;
-            shard.stored_at(position)
+            shard.stored_place(position)
         });
         let columns = self.schema.scalars().map(|(name, dtype)| {
             let Some((position, _)) = own.scalar_position(name) else {

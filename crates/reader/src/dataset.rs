@@ -2,6 +2,7 @@
 
 use crate::cast::Cast;
 use crate::column::Column;
+use crate::columns_files::with_columns_files;
 use crate::error::{Error, Result};
 use crate::handles::{Handles, ShardFile};
 use crate::key_table::KeyTable;
@@ -298,30 +299,44 @@ impl Dataset {
 
     /// Tells the storage that these shards will be opened soon.
     pub fn advise_shards(&self, numbers: Range<usize>) {
-        for slot in self.0.slots.get(numbers).unwrap_or_default() {
+        for (number, slot) in numbers.clone().zip(self.0.slots.get(numbers).unwrap_or_default()) {
             if slot.shard.get().is_some() || slot.damage.get().is_some() {
                 continue;
             }
             match (&slot.origin, &self.0.storage) {
                 (Origin::Member(MemberShard { dataset, number, .. }), _) => dataset.advise_shards(*number..number + 1),
-                (Origin::Entry(entry), Some(storage)) => storage.advise_open(&entry.name),
+                (Origin::Entry(entry), Some(storage)) => {
+                    storage.advise_open(&entry.name);
+                    let columns = self.manifest().map(|manifest| manifest.columns.as_slice()).unwrap_or_default();
+                    let files = columns.iter().filter_map(|columns| columns.files.get(number));
+                    files.for_each(|file| storage.advise_open(&file.name));
+                }
                 _ => {}
             }
         }
     }
 
+    /// Returns the datasets of a concatenation. A dataset may occur several times.
+    fn members(&self) -> Vec<&Self> {
+        let of_slots = self.0.slots.iter().filter_map(|slot| match &slot.origin {
+            Origin::Member(MemberShard { dataset, .. }) => Some(dataset),
+            _ => None,
+        });
+        let mut members: Vec<&Self> = of_slots.collect();
+        members.dedup_by(|next, last| Arc::ptr_eq(&next.0, &last.0));
+        members
+    }
+
+    /// Returns true if the dataset, or a dataset of the concatenation, has columns files (spec §3.6).
+    #[must_use]
+    pub fn has_columns_files(&self) -> bool {
+        self.manifest().is_some_and(|manifest| !manifest.columns.is_empty())
+            || self.members().into_iter().any(Self::has_columns_files)
+    }
+
     fn storages(&self) -> Vec<&Arc<dyn Storage>> {
-        let mut storages: Vec<&Arc<dyn Storage>> = self.0.storage.iter().collect();
-        let mut last: Option<&Self> = None;
-        for slot in &self.0.slots {
-            if let Origin::Member(MemberShard { dataset: part, .. }) = &slot.origin
-                && !last.is_some_and(|last| Arc::ptr_eq(&last.0, &part.0))
-            {
-                last = Some(part);
-                storages.extend(part.storages());
-            }
-        }
-        storages
+        let of_members = self.members().into_iter().flat_map(Self::storages);
+        self.0.storage.iter().chain(of_members).collect()
     }
 
     /// Returns the number of bytes that the storage reads ahead into its own memory, or 0 for local disks.
@@ -336,14 +351,20 @@ impl Dataset {
         self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
     }
 
-    fn open_shard(&self, source: &FromManifest, entry: &ShardEntry, number: usize) -> Result<Shard> {
+    fn open_shard(&self, source: &FromManifest, entry: &ShardEntry, place: usize) -> Result<Shard> {
         let file = ShardFile::pooled(&source.handles, &entry.name)?;
         let shard = Shard::from_file(file, self.0.options.clone(), self.0.known.get())?;
-        let number = shardpack_format::saturating_u32(number);
+        let number = shardpack_format::saturating_u32(place);
         let same = source.manifest.check_shard(number, shard.footer(), shard.index().metadata());
         same.map_err(|e| e.in_file(shard.path().to_string_lossy()))?;
         self.0.known.get_or_init(|| shard.index().shared_metadata().clone());
-        Ok(shard)
+        match source.manifest.columns.is_empty() {
+            true => Ok(shard),
+            false => {
+                let FromManifest { handles, manifest } = source;
+                with_columns_files(shard, place, manifest, handles, self.schema(), &self.0.options)
+            }
+        }
     }
 
     /// Returns the number of the shard that contains sample `index`, and the index of its record in that shard.

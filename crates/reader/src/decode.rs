@@ -145,7 +145,7 @@ impl RecordView<'_> {
     /// Adds the field name and this record's location to an error about its bytes.
     pub(crate) fn field_error(&self, name: &str, error: FormatError) -> crate::Error {
         // The offset in the error is relative to the value. Replace it with the offset in the file.
-        self.error(name_field(name, error))
+        self.error(name, name_field(name, error))
     }
 }
 

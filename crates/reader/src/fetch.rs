@@ -2,7 +2,8 @@
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::sample::{RecordOffsets, Sample};
+use crate::record_offsets::RecordOffsets;
+use crate::sample::Sample;
 use crate::scratch::room;
 use crate::shard::Shard;
 use shardpack_format::bug;
@@ -81,7 +82,7 @@ fn read_run(
         let record = shard.check(wanted.record, bytes, shard.crc())?;
         let parts = RecordOffsets::of(&record, bytes);
         let own = whole(bytes, parts.record_bytes()).to_vec();
-        out.push((wanted.position, Sample::new(wanted.index, wanted.record, Arc::clone(shard), parts, own)));
+        out.push((wanted.position, Sample::read(wanted.index, wanted.record, shard, parts, own)?));
     }
     Ok(())
 }
@@ -93,7 +94,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
         RecordOffsets::of(&shard.check(number, padded, crc)?, padded)
     };
     bytes.truncate(parts.record_bytes());
-    Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
+    Sample::read(index, number, shard, parts, bytes)
 }
 
 fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {

@@ -61,7 +61,7 @@ impl Dataset {
         digest.update(b"shardpack generation\n");
         digest.update(id.0);
         digest.update(generation.to_le_bytes());
-        manifest.shards.iter().for_each(|shard| digest.update(shard.sha256));
+        manifest.files().for_each(|(_, file)| digest.update(file.sha256));
         let mut version = DatasetId::default();
         version.0.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
         version

@@ -17,12 +17,14 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
+mod added_record;
 mod ahead;
 mod anatomy;
 mod buffers;
 mod cast;
 mod check;
 mod column;
+mod columns_files;
 mod concat;
 mod dataset;
 mod decode;
@@ -36,6 +38,7 @@ mod keys;
 mod manifest_file;
 pub mod mask_names;
 mod opening;
+mod record_offsets;
 mod salvage;
 mod sample;
 mod scalar;

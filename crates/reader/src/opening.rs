@@ -4,9 +4,9 @@ use crate::dataset::{Dataset, FromManifest, Inner, Origin, Slot};
 use crate::error::{Error, Result};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
-use crate::manifest_file::{is_being_packed, read_manifest, shard_names};
+use crate::manifest_file::{identity_in, is_being_packed, read_manifest, shard_names};
 use crate::shard::{Shard, ShardOptions};
-use shardpack_format::{HEADER_BYTES, HEADER_MAGIC, Hint, Identity, Limits, Manifest, Metadata, Voice};
+use shardpack_format::{HEADER_MAGIC, Hint, Limits, Manifest, Metadata, Voice};
 use shardpack_io::{Folder, ReadAt, Storage, open_regular, read_exact_at};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -143,9 +143,11 @@ impl DatasetOptions {
 
     fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, mut manifest: Manifest) -> Result<Dataset> {
         if manifest.schema.optional_features() != 0
-            && let Some(features) = first_features(&*storage, &manifest)
+            && let Some(first) = manifest.shards.first()
+            && let Some(identity) = identity_in(&*storage, &first.name)
         {
-            manifest.schema = manifest.schema.with_features(features);
+            // The optional-feature bits are not in the manifest.
+            manifest.schema = manifest.schema.with_features(identity.optional_features);
         }
         let handles = Arc::new(Handles::new(Arc::clone(&storage), self.max_open_files));
         let mut first = 0_u64;
@@ -162,7 +164,7 @@ impl DatasetOptions {
         });
         let slots = slots.collect();
         let metadata = Metadata {
-            schema: manifest.schema.clone(),
+            schema: manifest.whole_schema().map_err(|e| e.in_file(path.to_string_lossy()))?,
             classes: manifest.classes.clone(),
             recipe: manifest.recipe.clone(),
             shards: None,
@@ -182,15 +184,6 @@ impl DatasetOptions {
             known: OnceLock::new(),
         })))
     }
-}
-
-/// Returns the optional-feature bits of the first shard, which are not in the manifest. Returns `None` if its header
-/// cannot be read. Opening the shard reports that error.
-fn first_features(storage: &dyn Storage, manifest: &Manifest) -> Option<u64> {
-    let name = &manifest.shards.first()?.name;
-    let mut header = vec![0; usize::try_from(HEADER_BYTES).ok()?];
-    read_exact_at(&*storage.open(name).ok()?, &storage.path().join(name), &mut header, 0).ok()?;
-    Identity::parse_header(&header).ok().map(|identity| identity.optional_features)
 }
 
 /// Returns true if the file begins with the magic of a shard, or if its name ends in `.shard`.

@@ -1,10 +1,12 @@
 //! Provides access to the fields of a sample by name.
 
+use crate::added_record::AddedRecord;
 use crate::error::{Error, Result};
+use crate::record_offsets::RecordOffsets;
 use crate::scalar::Scalar;
 use crate::shard::Shard;
-use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Schema, bug, to_usize};
-use std::ops::Range;
+use crate::union_columns::StoredPlace;
+use shardpack_format::{FieldKind, FieldValue, Limits, Record, Schema};
 use std::sync::Arc;
 
 /// A sample that borrows its record from a buffer.
@@ -14,6 +16,8 @@ pub struct RecordView<'a> {
     record_number: u64,
     record: Record<'a>,
     bytes: &'a [u8],
+    /// The records of the sample in the columns files.
+    added: Vec<Option<Record<'a>>>,
     shard: &'a Shard,
 }
 
@@ -33,14 +37,16 @@ pub struct Image<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         index: u64,
         record_number: u64,
         record: Record<'a>,
         bytes: &'a [u8],
+        added: &'a [Option<AddedRecord>],
         shard: &'a Shard,
     ) -> Self {
-        Self { index, record_number, record, bytes, shard }
+        let added = added.iter().map(|added| added.as_ref().map(AddedRecord::record)).collect();
+        Self { index, record_number, record, bytes, added, shard }
     }
 
     /// Returns the index of the sample in the dataset, in stored order.
@@ -118,8 +124,12 @@ impl<'a> RecordView<'a> {
     /// `Usage` if there is no stored field of this name.
     pub fn field(&self, name: &str) -> Result<Option<FieldValue<'a>>> {
         let position = self.schema().stored_position(name).ok_or_else(|| self.no_field("stored", name))?;
-        let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
-        let fields = &self.record.fields;
+        let Some(StoredPlace { file, position }) = self.shard.stored_place(position) else { return Ok(None) };
+        let record = match file {
+            None => Some(&self.record),
+            Some(file) => self.added.get(file).and_then(Option::as_ref),
+        };
+        let fields = record.map(|record| record.fields.as_slice()).unwrap_or_default();
         let value = fields
             .get(position)
             .ok_or_else(|| Error::internal("number of fields in a record", format!("over {position}"), fields.len()))?;
@@ -152,9 +162,11 @@ impl<'a> RecordView<'a> {
         image_of(&value).map_err(|e| self.field_error(name, e))
     }
 
-    /// Adds this record's location to an error about its bytes.
-    pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
-        self.shard.in_record(self.record_number, error).into()
+    /// Adds the location of the field's record to an error about its bytes.
+    pub(crate) fn error(&self, field: &str, error: shardpack_format::Error) -> Error {
+        let position = self.schema().stored_position(field);
+        let file = position.and_then(|position| self.shard.file_of(position)).map_or(self.shard, |(file, _)| file);
+        file.in_record(self.record_number, error).into()
     }
 
     fn no_value(&self, name: &str) -> Error {
@@ -179,49 +191,6 @@ pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpac
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Offsets of a record's parts, relative to its start. A type that owns its record stores these, because it cannot
-/// contain references into it.
-#[derive(Debug, Clone)]
-pub(crate) struct RecordOffsets {
-    frame: Frame,
-    key: Range<usize>,
-    scalars: Range<usize>,
-    fields: Vec<Option<FieldOffsets>>,
-}
-
-#[derive(Debug, Clone)]
-struct FieldOffsets {
-    codec: Codec,
-    decoded_bytes: u64,
-    descriptor: Range<usize>,
-    bytes: Range<usize>,
-}
-
-impl RecordOffsets {
-    /// Returns the offsets of `record`'s parts in `base`, the bytes from which `record` was parsed.
-    pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
-        let range = |part: &[u8]| {
-            let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
-            let range = start.map(|start| start..start + part.len()).filter(|range| range.end <= base.len());
-            range.unwrap_or_else(|| bug("a part of a record is outside the record's bytes"))
-        };
-        let part = |f: FieldValue<'_>| {
-            let (descriptor, bytes) = (range(f.descriptor), range(f.bytes));
-            FieldOffsets { codec: f.codec, decoded_bytes: f.decoded_bytes, descriptor, bytes }
-        };
-        Self {
-            frame: record.frame,
-            key: range(record.key.as_bytes()),
-            scalars: range(record.scalars),
-            fields: record.fields.iter().map(|field| field.map(part)).collect(),
-        }
-    }
-
-    pub(crate) fn record_bytes(&self) -> usize {
-        to_usize(self.frame.record_bytes)
-    }
-}
-
 /// A sample that owns its record.
 ///
 /// It keeps the index of its shard in memory for the schema, so drop the sample when you no longer need it.
@@ -231,43 +200,28 @@ pub struct Sample {
     record_number: u64,
     bytes: Vec<u8>,
     offsets: RecordOffsets,
+    added: Vec<Option<AddedRecord>>,
     shard: Arc<Shard>,
 }
 
 impl Sample {
-    pub(crate) const fn new(
+    /// Makes a sample of its record. Reads its records in the columns files.
+    pub(crate) fn read(
         index: u64,
         record_number: u64,
-        shard: Arc<Shard>,
+        shard: &Arc<Shard>,
         offsets: RecordOffsets,
         bytes: Vec<u8>,
-    ) -> Self {
-        Self { index, record_number, bytes, offsets, shard }
-    }
-
-    fn slice(&self, range: &Range<usize>) -> &[u8] {
-        debug_assert!(range.end <= self.bytes.len(), "the parts were measured in these bytes: {range:?}");
-        self.bytes.get(range.clone()).unwrap_or_default()
+    ) -> Result<Self> {
+        let added = shard.added(record_number)?;
+        Ok(Self { index, record_number, bytes, offsets, added, shard: Arc::clone(shard) })
     }
 
     /// Returns the sample as a [`RecordView`], which has all the accessors.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
-        let fields = self.offsets.fields.iter().map(|part| {
-            part.as_ref().map(|p| FieldValue {
-                codec: p.codec,
-                decoded_bytes: p.decoded_bytes,
-                descriptor: self.slice(&p.descriptor),
-                bytes: self.slice(&p.bytes),
-            })
-        });
-        let record = Record {
-            frame: self.offsets.frame,
-            key: self.key(),
-            scalars: self.slice(&self.offsets.scalars),
-            fields: fields.collect(),
-        };
-        RecordView::new(self.index, self.record_number, record, &self.bytes, &self.shard)
+        let record = self.offsets.record(&self.bytes);
+        RecordView::new(self.index, self.record_number, record, &self.bytes, &self.added, &self.shard)
     }
 
     /// Returns the index of the sample in the dataset, in stored order.
@@ -279,15 +233,13 @@ impl Sample {
     /// Returns the sample's key.
     #[must_use]
     pub fn key(&self) -> &str {
-        let key = std::str::from_utf8(self.slice(&self.offsets.key));
-        debug_assert!(key.is_ok(), "was UTF-8 when the record was parsed: {key:?}");
-        key.unwrap_or_default()
+        self.offsets.key(&self.bytes)
     }
 
     /// Returns the number of the sample in source order.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
-        self.offsets.frame.sample_id
+        self.offsets.sample_id()
     }
 
     /// Returns the whole record as stored, without the padding after it.

@@ -6,7 +6,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::handles::ShardFile;
 use crate::scratch::{STEP_BYTES, room};
-use crate::union_columns::{UnionColumn, UnionColumns};
+use crate::union_columns::{StoredPlace, UnionColumn, UnionColumns};
 use shardpack_format::{
     Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, SEGMENT_INDEXES, Schema,
     SharedMetadata, align_up, bug, to_usize,
@@ -47,7 +47,10 @@ pub struct Shard {
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// Columns for the concatenation that the shard belongs to, or `None` if they need no conversion.
+    /// The columns files of the shard, in the order of the additions.
+    columns_files: Arc<[Shard]>,
+    /// Columns for the concatenation that the shard belongs to, or columns of the shard and its columns files. `None`
+    /// if the shard's own columns need no conversion.
     union: Option<UnionColumns>,
 }
 
@@ -79,28 +82,63 @@ impl Shard {
 
     /// Creates a shard without checking its header, because `verify` continues even if the header is damaged.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
-        Self { file, footer, index: Arc::new(index), options, union: None }
+        Self { file, footer, index: Arc::new(index), options, columns_files: Arc::default(), union: None }
     }
 
     pub(crate) fn part_of(&self, union: UnionColumns) -> Self {
         let (file, footer, options) = (self.file.clone(), self.footer, self.options.clone());
-        Self { file, footer, index: Arc::clone(&self.index), options, union: Some(union) }
+        let columns_files = Arc::clone(&self.columns_files);
+        Self { file, footer, index: Arc::clone(&self.index), options, columns_files, union: Some(union) }
     }
 
-    /// Returns the fields of the dataset. For a concatenation, these are the fields of all its datasets. The
-    /// records and the index have only the fields of [`Index::metadata`].
+    /// Adds the columns files, with the columns of all these files.
+    pub(crate) fn with_files(self, columns_files: Arc<[Self]>, union: UnionColumns) -> Self {
+        Self { columns_files, union: Some(union), ..self }
+    }
+
+    /// Returns the columns files of this shard: shards with the same samples, but only with the fields that were added
+    /// later (spec §3.6). They are in the order of the additions.
+    #[must_use]
+    pub fn columns_files(&self) -> &[Self] {
+        &self.columns_files
+    }
+
+    /// Returns the fields of the dataset, with the added ones. For a concatenation, these are the fields of all its
+    /// datasets. The records and the index have only the fields of [`Index::metadata`].
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
     /// Converts the position of a stored field in [`Shard::schema`] to its position in the records. Returns
-    /// `None` if the records lack the field.
+    /// `None` if the records lack the field. A columns file may have it: see [`Shard::added_at`].
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
+        self.stored_place(position).filter(|place| place.file.is_none()).map(|place| place.position)
+    }
+
+    /// Returns the columns file with a stored field, as its number in [`Shard::columns_files`], and the position of
+    /// the field in the records of that file. Returns `None` if no columns file has the field. `position` is the
+    /// position of the field in [`Shard::schema`].
+    #[must_use]
+    pub fn added_at(&self, position: usize) -> Option<(usize, usize)> {
+        let place = self.stored_place(position)?;
+        Some((place.file?, place.position))
+    }
+
+    /// Returns the file with a stored field (this shard, or one of its columns files) and the position of the field in
+    /// the records of that file. Returns `None` if the samples have no values for the field. Records have the same
+    /// numbers in all files. `position` is the position of the field in [`Shard::schema`].
+    #[must_use]
+    pub fn file_of(&self, position: usize) -> Option<(&Self, usize)> {
+        let place = self.stored_place(position)?;
+        Some((place.file.map_or(Some(self), |file| self.columns_files.get(file))?, place.position))
+    }
+
+    pub(crate) fn stored_place(&self, position: usize) -> Option<StoredPlace> {
         match &self.union {
             Some(union) => union.stored.get(position).copied().flatten(),
-            None => Some(position),
+            None => Some(StoredPlace { file: None, position }),
         }
     }
 
@@ -128,6 +166,7 @@ impl Shard {
             None => self.index.column(position),
             Some(union) => match union.columns.get(position)? {
                 UnionColumn::Own(position) => self.index.column(*position),
+                UnionColumn::Added { file, position } => self.columns_files.get(*file)?.index.column(*position),
                 UnionColumn::Changed(bytes) | UnionColumn::Absent(bytes) => Some(bytes),
             },
         }

@@ -1,12 +1,14 @@
 //! Streams all samples in stored order.
 
+use crate::added_record::AddedRecord;
 use crate::ahead::Onward;
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
 use crate::check::Crc;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fetch::{slice, whole};
-use crate::sample::{RecordOffsets, RecordView, Sample};
+use crate::record_offsets::RecordOffsets;
+use crate::sample::{RecordView, Sample};
 use crate::scratch::room;
 use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, FRAME_BYTES, bug, to_usize};
@@ -63,13 +65,21 @@ struct Current {
     bytes: u64,
 }
 
+struct NextRecord<'a> {
+    current: &'a Current,
+    /// Memory for the records of the sample in the columns files.
+    added: &'a mut Vec<Option<AddedRecord>>,
+    /// Index of the record in its shard.
+    record: u64,
+}
+
 /// Streams a dataset in stored order. Records are borrowed rather than copied: [`Stream::next_record`] returns
 /// views into the current run.
 ///
 /// Two threads take turns reading runs ahead of the caller. They compute the CRC32s while the bytes are in the CPU
 /// cache. The caller's thread only walks through the records. The runs are read into a few recycled buffers, which take
 /// up to 24 MiB, or four times the largest record if that is more, plus the bytes that the storage reads ahead
-/// ([`Dataset::read_ahead_bytes`]).
+/// ([`Dataset::read_ahead_bytes`]). Records in columns files are read one at a time, by the caller's thread.
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -89,6 +99,8 @@ pub struct Stream {
     early: BTreeMap<u64, Delivery>,
     next: u64,
     current: Option<Current>,
+    /// The records of the last sample in the columns files.
+    added: Vec<Option<AddedRecord>>,
 }
 
 impl Dataset {
@@ -103,8 +115,8 @@ impl Dataset {
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
         // If a thread cannot be started, dropping the stream ends the threads that are already running.
-        let mut stream =
-            Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
+        let (threads, early, added) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut stream = Stream { full: Some(full), empty, threads, early, next: 0, current: None, added };
         for reader in 0..READERS {
             let (plan, full, empty) = (Arc::clone(&plan), full_in.clone(), Arc::clone(&stream.empty));
             let thread = std::thread::Builder::new()
@@ -266,15 +278,13 @@ impl Stream {
     /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if a record or a
     /// shard is too large.
     pub fn next_record(&mut self) -> Option<Result<RecordView<'_>>> {
-        let (current, record) = match self.advance()? {
-            Ok(place) => place,
-            Err(e) => return Some(Err(e)),
-        };
-        Some(current.view(record))
+        Some(self.advance()?.and_then(|NextRecord { current, added, record }| {
+            *added = current.run.place.shard.added(record)?;
+            current.view(record, added)
+        }))
     }
 
-    /// Returns the run with the next record, and the record's index in its shard.
-    fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
+    fn advance(&mut self) -> Option<Result<NextRecord<'_>>> {
         while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
             if let Some(current) = self.current.take() {
                 self.empty.give(current.buffer, current.bytes);
@@ -291,7 +301,7 @@ impl Stream {
         // Do not return `None` here, because it would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
-            Some((&*current, record))
+            Some(NextRecord { current: &*current, added: &mut self.added, record })
         });
         Some(Ok(next.unwrap_or_else(|| bug("a run with a record left"))))
     }
@@ -317,13 +327,13 @@ impl Stream {
 }
 
 impl Current {
-    fn view(&self, record: u64) -> Result<RecordView<'_>> {
+    fn view<'a>(&'a self, record: u64, added: &'a [Option<AddedRecord>]) -> Result<RecordView<'a>> {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
         let parsed = shard.check(record, padded, self.crc(record))?;
         let length = to_usize(parsed.frame.record_bytes);
         let bytes = whole(padded, length);
-        Ok(RecordView::new(self.index(record), record, parsed, bytes, shard))
+        Ok(RecordView::new(self.index(record), record, parsed, bytes, added, shard))
     }
 
     fn sample(&self, record: u64) -> Result<Sample> {
@@ -331,7 +341,7 @@ impl Current {
         let padded = self.padded(record)?;
         let parts = RecordOffsets::of(&shard.check(record, padded, self.crc(record))?, padded);
         let own = whole(padded, parts.record_bytes()).to_vec();
-        Ok(Sample::new(self.index(record), record, Arc::clone(shard), parts, own))
+        Sample::read(self.index(record), record, shard, parts, own)
     }
 
     fn index(&self, record: u64) -> u64 {
@@ -379,6 +389,6 @@ impl Iterator for Samples {
     type Item = Result<Sample>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.0.advance()?.and_then(|(current, record)| current.sample(record)))
+        Some(self.0.advance()?.and_then(|NextRecord { current, record, .. }| current.sample(record)))
     }
 }

@@ -7,7 +7,9 @@ use shardpack_format::{
 use std::path::{Path, PathBuf};
 
 /// Faults that are detected only by decoding values, reading the whole dataset, or looking for files.
-const BEYOND_THE_LAYOUT: [&str; 14] = [
+const BEYOND_THE_LAYOUT: [&str; 16] = [
+    "K05-digest-of-a-file",
+    "K05-file-missing",
     "N10-shard-missing",
     "N10-digest-of-a-shard",
     "S06-key-twice",
@@ -59,6 +61,13 @@ fn read_dataset(folder: &Path, limits: &Limits) -> Result<()> {
         let (footer, header, index) = read_shard(&bytes, limits)?;
         manifest.check_shard(number, &footer, index.metadata())?;
         assert_eq!(header, footer.identity);
+        for (addition, columns) in manifest.columns.iter().enumerate() {
+            let file = &columns.files[number as usize];
+            let Ok(bytes) = std::fs::read(folder.join(&file.name)) else { continue };
+            let (footer, _, added) = read_shard(&bytes, limits)?;
+            manifest.check_columns_file(addition, number, &footer, added.metadata())?;
+            index.check_columns(&added)?;
+        }
     }
     Ok(())
 }

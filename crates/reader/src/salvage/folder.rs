@@ -6,7 +6,7 @@ use super::newest::Newest;
 use super::scan::SalvageScan;
 use crate::error::Result;
 use crate::handles::{Handles, ShardFile};
-use crate::manifest_file::shard_names;
+use crate::manifest_file::{is_columns_file, shard_names};
 use shardpack_format::{Limits, SharedMetadata};
 use shardpack_io::Folder;
 use std::path::Path;
@@ -54,12 +54,24 @@ impl SalvageFolder {
         Newest::find(&*self.storage, limits)
     }
 
-    /// Returns the names ending in `.shard` directly in the folder, sorted.
+    /// Returns the names ending in `.shard` directly in the folder, sorted, without columns files.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed.
     pub fn shard_names(&self) -> Result<Vec<String>> {
-        shard_names(&*self.storage)
+        let mut names = shard_names(&*self.storage)?;
+        names.retain(|name| !is_columns_file(&*self.storage, name));
+        Ok(names)
+    }
+
+    /// Returns the names of the columns files directly in the folder, sorted (spec §3.6).
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be listed.
+    pub fn columns_file_names(&self) -> Result<Vec<String>> {
+        let mut names = shard_names(&*self.storage)?;
+        names.retain(|name| is_columns_file(&*self.storage, name));
+        Ok(names)
     }
 
     /// Scans one shard of the folder. `name` comes from the manifest or from [`SalvageFolder::shard_names`].

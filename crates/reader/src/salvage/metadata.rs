@@ -41,6 +41,7 @@ pub(super) fn find(
         let file = folder.open(&sibling).ok()?;
         let shard = Shard::from_file(ShardFile::open(path.clone(), file), options, None).ok()?;
         let known = shard.index().metadata().clone();
-        same(shard.identity().dataset_id).then_some((known, MetadataSource::Sibling(path)))
+        let is_sibling = same(shard.identity().dataset_id) && !shard.identity().is_columns_file();
+        is_sibling.then_some((known, MetadataSource::Sibling(path)))
     })
 }

@@ -99,13 +99,13 @@ impl Newest {
 /// Returns true if the numbered manifest is newer than the current one. If both have the same generation but differ,
 /// returns true if more shards in the folder match the numbered manifest.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
-    let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
+    let fitting = |manifest: &Manifest| manifest.files().filter(|(_, file)| fits(storage, file, limits)).count();
     match numbered.generation().cmp(&current.generation()) {
         Ordering::Less => false,
         Ordering::Greater => true,
         Ordering::Equal => {
-            (numbered.dataset_id, &numbered.shards) != (current.dataset_id, &current.shards)
-                && fitting(numbered) > fitting(current)
+            let is_same = numbered.dataset_id == current.dataset_id && numbered.files().eq(current.files());
+            !is_same && fitting(numbered) > fitting(current)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::handles::ShardFile;
-use crate::manifest_file::shard_names;
+use crate::manifest_file::{is_columns_file, shard_names};
 use crate::shard::{Shard, ShardOptions};
 use crate::verify::hash_file;
 use shardpack_format::{
@@ -59,6 +59,11 @@ fn rebuild(
     let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };
     for name in shard_names(&folder)? {
         let path = folder.path().join(&name);
+        if is_columns_file(&folder, &name) {
+            let error = FormatError::malformed("this columns file has added columns of a later generation, no samples");
+            left_out.push((path.clone(), error.in_file(path.to_string_lossy()).into()));
+            continue;
+        }
         let shard = Shard::from_file(ShardFile::open(path, folder.open(&name)?), options.clone(), None)?;
         shards.push((name, shard));
     }

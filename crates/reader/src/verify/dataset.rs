@@ -7,9 +7,9 @@ use super::{VerifyOptions, VerifyReport};
 use crate::error::{Error, Result};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
-use crate::manifest_file::{manifest_in, read_manifest, shard_names};
+use crate::manifest_file::{is_columns_file, manifest_in, read_manifest, shard_names};
 use crate::opening::{DatasetOptions, cannot_open, no_dataset};
-use shardpack_format::{HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, generation_name};
+use shardpack_format::{HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name};
 use shardpack_io::{Folder, Storage, open_regular, read_exact_at};
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -54,7 +54,7 @@ pub(super) fn verify_in(
 fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let Subject { manifest: found, targets, mut report, storage } = found;
     let manifest = found.as_ref().map(|(_, manifest)| manifest);
-    report.shards = targets.len() as u64;
+    report.shards = targets.iter().filter(|target| target.columns.is_none()).count() as u64;
     let done = work::run(&targets, manifest, storage.as_deref(), options)?;
     report.samples = done.records.samples;
     report.damaged_samples = done.records.damaged_samples;
@@ -116,7 +116,7 @@ impl<'a> Extra<'a> {
         };
         let mut others = Vec::new();
         let mut take = |other: &Manifest, unknown: &mut Vec<&'a str>| {
-            let listed: HashSet<&str> = other.shards.iter().map(|shard| shard.name.as_str()).collect();
+            let listed: HashSet<&str> = other.files().map(|(_, file)| file.name.as_str()).collect();
             let (known, left) = std::mem::take(unknown).into_iter().partition(|name| listed.contains(name));
             others.extend::<Vec<_>>(known);
             *unknown = left;
@@ -162,10 +162,9 @@ fn in_folder(
     let storage = Some(Arc::clone(&folder));
     let beside = Arc::clone(&folder);
     let handles = Arc::new(Handles::new(folder, MAX_OPEN_FILES));
-    let open = |name: &str, bytes| Target::pooled(&handles, name, folder_path.join(name), bytes);
     match manifest {
         Ok(manifest) => {
-            let listed: HashSet<&str> = manifest.shards.iter().map(|s| s.name.as_str()).collect();
+            let listed: HashSet<&str> = manifest.files().map(|(_, file)| file.name.as_str()).collect();
             let extra = present.iter().map(String::as_str).filter(|name| !listed.contains(name)).collect();
             let Extra { others, unknown } = Extra::of(extra, &manifest, &*beside, limits);
             if let Some(first) = others.first() {
@@ -175,7 +174,13 @@ fn in_folder(
                     .push(format!("not verified: {count} {belong} only to other generations (first: `{first}`)"));
             }
             report.notes.extend(unknown.iter().map(|name| format!("not verified: `{name}` is not in the manifest")));
-            let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
+            let listed =
+                |entry: &ShardEntry, columns| Target::listed(&handles, entry, folder_path.join(&entry.name), columns);
+            let mut targets: Vec<Target> = manifest.shards.iter().map(|entry| listed(entry, None)).collect();
+            for (addition, columns) in manifest.columns.iter().enumerate() {
+                let files = columns.files.iter().enumerate();
+                targets.extend(files.map(|(number, entry)| listed(entry, Some((addition, number)))));
+            }
             Ok(Subject { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }
         Err(error) if present.is_empty() && !error.is_about_data() => match error {
@@ -185,12 +190,13 @@ fn in_folder(
         Err(error) => {
             // Verify the shards even without a manifest: each contains its own metadata.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
-            Ok(Subject {
-                manifest: None,
-                targets: present.iter().map(|name| open(name, None)).collect(),
-                report,
-                storage,
-            })
+            let (columns, shards): (Vec<_>, Vec<_>) =
+                present.into_iter().partition(|name| is_columns_file(&*beside, name));
+            let left = |name| format!("not verified: the columns file `{name}`, because its manifest is damaged");
+            report.notes.extend(columns.iter().map(left));
+            let target = |name: &String| Target::unlisted(&handles, name, folder_path.join(name));
+            let targets = shards.iter().map(target).collect();
+            Ok(Subject { manifest: None, targets, report, storage })
         }
     }
 }

@@ -40,7 +40,8 @@ impl Statements {
                 && (manifest.is_some() || targets.len() > 1)
             {
                 let expected = format!("{count} (recorded in the shard)");
-                put(*target, FormatError::format("number of shards", expected, targets.len()));
+                let found = manifest.map_or(targets.len(), |manifest| manifest.shards.len());
+                put(*target, FormatError::format("number of shards", expected, found));
             }
             if let Some(manifest) = manifest {
                 // Opening the shard has already compared the dataset id, number, size, counts and schema.

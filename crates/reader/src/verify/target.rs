@@ -3,7 +3,7 @@
 use crate::anatomy::Anatomy;
 use crate::error::Result;
 use crate::handles::{Handles, ShardFile};
-use shardpack_format::Limits;
+use shardpack_format::{Limits, ShardEntry};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +12,10 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
+    /// SHA-256 according to the manifest, if any.
+    pub(super) sha256: Option<[u8; 32]>,
+    /// For a columns file: the number of its addition, and the number of its shard.
+    pub(super) columns: Option<(usize, usize)>,
     source: TargetFile,
 }
 
@@ -24,13 +28,26 @@ enum TargetFile {
 impl Target {
     pub(super) fn lone(file: ShardFile) -> Self {
         let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { name, path: file.path().into(), bytes: file.len(), source: TargetFile::Lone(file) }
+        let (path, bytes) = (file.path().into(), file.len());
+        Self { name, path, bytes, sha256: None, columns: None, source: TargetFile::Lone(file) }
     }
 
-    /// Creates the target for a shard in a folder. `bytes` is its size according to the manifest, if any.
-    pub(super) fn pooled(handles: &Arc<Handles>, name: &str, path: PathBuf, bytes: Option<u64>) -> Self {
-        let bytes = bytes.unwrap_or_else(|| ShardFile::pooled(handles, name).map_or(0, |file| file.len()));
-        Self { name: name.into(), path, bytes, source: TargetFile::Pooled(Arc::clone(handles)) }
+    /// Creates the target for a file in the manifest.
+    pub(super) fn listed(
+        handles: &Arc<Handles>,
+        entry: &ShardEntry,
+        path: PathBuf,
+        columns: Option<(usize, usize)>,
+    ) -> Self {
+        let (name, source) = (entry.name.clone(), TargetFile::Pooled(Arc::clone(handles)));
+        Self { name, path, bytes: entry.bytes, sha256: Some(entry.sha256), columns, source }
+    }
+
+    /// Creates the target for a shard in a folder without a manifest.
+    pub(super) fn unlisted(handles: &Arc<Handles>, name: &str, path: PathBuf) -> Self {
+        let bytes = ShardFile::pooled(handles, name).map_or(0, |file| file.len());
+        let source = TargetFile::Pooled(Arc::clone(handles));
+        Self { name: name.into(), path, bytes, sha256: None, columns: None, source }
     }
 
     pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {

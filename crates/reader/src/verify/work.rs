@@ -222,6 +222,12 @@ impl Run<'_> {
         anatomy.header.err().into_iter().for_each(|e| self.problem(target, e));
         let (footer, index) = match (anatomy.footer, anatomy.index) {
             (Ok(footer), Some(Ok(index))) => (footer, index),
+            (footer, index) if wanted.columns.is_some() => {
+                // The samples are found in the shard, so do not look for them in the columns file.
+                footer.err().into_iter().for_each(|e| self.problem(target, e));
+                index.and_then(Result::err).into_iter().for_each(|e| self.problem(target, e));
+                return Vec::new();
+            }
             (footer, index) => {
                 let end = footer.as_ref().map_or(file.len(), |f| f.index_offset);
                 footer.err().into_iter().for_each(|e| self.problem(target, e));
@@ -232,6 +238,13 @@ impl Run<'_> {
         };
         let options = ShardOptions { limits: self.options.limits.clone(), check_crc: true };
         let shard = Arc::new(Shard::from_parts(file, footer, index, options));
+        if let Some(columns) = wanted.columns {
+            let (addition, number) = columns;
+            let same = self.check_columns(addition, number, &shard);
+            same.err().into_iter().for_each(|e| self.problem(target, e));
+            self.advance(shard.file_bytes() - (shard.footer().index_offset - HEADER_BYTES), 0);
+            return self.spans(target, &shard);
+        }
         let number = shardpack_format::saturating_u32(target);
         if let Some(manifest) = self.manifest
             && let Err(e) = manifest.check_shard(number, shard.footer(), shard.index().metadata())
@@ -257,6 +270,20 @@ impl Run<'_> {
         self.spans(target, &shard)
     }
 
+    /// Compares a columns file with the manifest and with its shard.
+    fn check_columns(&self, addition: usize, number: usize, file: &Shard) -> Result<(), FormatError> {
+        let Some(manifest) = self.manifest else { bug("a columns file without a manifest") };
+        let (stated, metadata) = (shardpack_format::saturating_u32(number), file.index().metadata());
+        manifest.check_columns_file(addition, stated, file.footer(), metadata)?;
+        let shard = self.targets.get(number).and_then(|shard| shard.file().ok());
+        let anatomy = shard.and_then(|shard| Anatomy::read(&shard, &self.options.limits, None).ok());
+        match anatomy.and_then(|anatomy| anatomy.index) {
+            Some(Ok(index)) => index.check_columns(file.index()),
+            // The problem of the shard is reported with the shard.
+            _ => Ok(()),
+        }
+    }
+
     fn spans(&self, target: usize, shard: &Arc<Shard>) -> Vec<RecordSpan> {
         let mut out = Vec::new();
         let mut next = 0;
@@ -278,7 +305,8 @@ impl Run<'_> {
 
     fn check(&self, span: &RecordSpan, worker: &mut Worker) {
         let RecordSpan { shard, target, records } = span;
-        let expected = self.manifest.and_then(|m| m.shards.get(*target)).map(|entry| entry.sha256);
+        let of = self.targets.get(*target);
+        let (expected, is_columns) = (of.and_then(|of| of.sha256), of.is_some_and(|of| of.columns.is_some()));
         let mut hasher = expected.filter(|_| self.options.digest).map(|_| Sha256::new());
         let ends = |range: Range<u64>, hasher: &mut Option<Sha256>| {
             if let Some(h) = hasher
@@ -290,10 +318,11 @@ impl Run<'_> {
         };
         ends(0..HEADER_BYTES, &mut hasher);
         let each_run = |bytes, samples| {
-            self.advance(bytes, samples);
+            self.advance(bytes, if is_columns { 0 } else { samples });
             !is_cancelled(self.options)
         };
-        let outcome = worker.check_records(shard, records.clone(), self.window, self.options, &mut hasher, each_run);
+        let mut outcome =
+            worker.check_records(shard, records.clone(), self.window, self.options, &mut hasher, each_run);
         ends(shard.footer().index_offset..shard.file_bytes(), &mut hasher);
         if let (Some(hasher), Some(expected)) = (hasher, expected)
             && !is_cancelled(self.options)
@@ -307,6 +336,10 @@ impl Run<'_> {
                     FormatError::format(what, format!("{} (from the manifest)", hex(&expected)), hex(&found)),
                 );
             }
+        }
+        if is_columns {
+            // The samples are counted in their shard.
+            outcome.samples = 0;
         }
         self.done().records.add(outcome);
     }

@@ -4,6 +4,7 @@
 
 #[path = "../../../../tests/bounded/clock.rs"]
 mod clock;
+mod columns;
 mod dataset;
 mod faults;
 mod hostile;
