@@ -1,5 +1,6 @@
 //! Decodes rows. Each thread owns a decoder with its scratch memory.
 
+use super::added::AddedRecords;
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};
 use super::record::RowRecord;
@@ -58,6 +59,6 @@ impl RowTarget<'_> {
         shard: &'r Shard,
         payload: super::record::RecordBytes<'r>,
     ) -> RowRecord<'r> {
-        RowRecord { recipe: context.recipe, shard, at: self.at, payload }
+        RowRecord { recipe: context.recipe, shard, at: self.at, payload, added: AddedRecords::NONE }
     }
 }

@@ -1,5 +1,6 @@
 //! Decodes records into rows. Each thread has its own decoders and memory.
 
+mod added;
 mod changes;
 mod crops;
 mod cuts;

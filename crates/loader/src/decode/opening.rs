@@ -1,5 +1,6 @@
 //! Opens a large record: reads its head and cuts the rest into parts.
 
+use super::added::AddedRecords;
 use super::cuts::{Cut, CutGoal, Cuts, LargeValue};
 use super::decoder::RowDecoder;
 use super::fields::FieldDecoder;
@@ -137,7 +138,8 @@ impl Opening<'_> {
             return None;
         }
         let payload = RecordBytes::Whole { frame, bytes: &[] };
-        let of = RowField { record: RowRecord { recipe, shard, at, payload }, field, number };
+        let record = RowRecord { recipe, shard, at, payload, added: AddedRecords::NONE };
+        let of = RowField { record, field, number };
         let dims = dims.get(field.dims_range())?;
         let value = LargeValue { of: &of, place, room: row.length(number), dims, part_bytes: recipe.part_bytes };
         self.decoders.get_mut(number)?.cut(self.tools, &value, cuts)

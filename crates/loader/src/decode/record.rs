@@ -1,5 +1,6 @@
 //! A record in memory, with access to its values and to the views of its pictures.
 
+use super::added::AddedRecords;
 use super::points::stored_boxes;
 use super::recipe::Recipe;
 use super::shape::{Shape, VisiblePart, moves};
@@ -39,6 +40,7 @@ pub(crate) struct RowRecord<'a> {
     pub(crate) shard: &'a Shard,
     pub(crate) at: SampleAt,
     pub(crate) payload: RecordBytes<'a>,
+    pub(crate) added: &'a AddedRecords,
 }
 
 impl<'a> RowRecord<'a> {
@@ -59,6 +61,9 @@ impl<'a> RowRecord<'a> {
     }
 
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
+        if let Some((file, position)) = self.shard.added_at(position) {
+            return self.added.value(file, position, limits);
+        }
         let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         match self.payload {
             RecordBytes::Whole { frame, bytes } | RecordBytes::Scene { frame, bytes, .. } => {

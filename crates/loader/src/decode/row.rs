@@ -1,5 +1,6 @@
 //! Decodes one row: gets the record from its supply, checks it, and decodes its fields into the row.
 
+use super::added::AddedRecords;
 use super::decoder::{RowDecoder, RowTarget};
 use super::objects;
 use super::recipe::Context;
@@ -31,7 +32,9 @@ impl RowDecoder {
         let recipe = context.recipe;
         let at = target.at;
         let origin = recipe.resident.as_ref().and_then(|all| all.origin(&recipe.fields, at.sample, &recipe.key(at)));
-        let record = RowRecord { recipe, shard, at: SampleAt { origin, ..at }, payload: RecordBytes::Elsewhere };
+        let added = &AddedRecords::read(context, shard, at.record)?;
+        let at = SampleAt { origin, ..at };
+        let record = RowRecord { recipe, shard, at, payload: RecordBytes::Elsewhere, added };
         self.decode_or_read(context, record, target)
     }
 
@@ -47,8 +50,9 @@ impl RowDecoder {
         if !large.is_whole() {
             return self.decode_alone(context, large.shard(), target);
         }
+        let added = &AddedRecords::read(context, large.shard(), target.at.record)?;
         let record = target.record(context, large.shard(), RecordBytes::Parts { large, staged });
-        self.decode_or_read(context, record, target)
+        self.decode_or_read(context, RowRecord { added, ..record }, target)
     }
 
     /// Decodes a row. If that fails, reads and decodes the whole record to get an error that names the cause.
@@ -97,7 +101,8 @@ impl RowDecoder {
         let record = target.record(context, shard, RecordBytes::Elsewhere);
         let frame = check(shard, target.at.record, bytes).map_err(|error| record.named(error))?;
         add_since(&context.counters.crc, start);
-        let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
+        let added = &AddedRecords::read(context, shard, target.at.record)?;
+        let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, added, ..record };
         let record = self.placed(record).map_err(|error| record.named(error))?;
         self.decode_fields(context, record, target)
     }

@@ -1,5 +1,6 @@
 //! Decodes scenes and copies their patches into rows.
 
+use super::added::AddedRecords;
 use super::decoder::{RowDecoder, RowTarget};
 use super::recipe::Context;
 use super::record::{RecordBytes, RowField, RowRecord};
@@ -37,7 +38,8 @@ impl RowDecoder {
             patch: 0,
             origin: None,
         };
-        let record = RowRecord { recipe, shard, at, payload: RecordBytes::Elsewhere };
+        let added = &AddedRecords::read(context, shard, record)?;
+        let record = RowRecord { recipe, shard, at, payload: RecordBytes::Elsewhere, added };
         if read.is_stored {
             return self.keep_scene(context, record, read, plan);
         }
@@ -188,8 +190,9 @@ impl RowDecoder {
                 let bytes = stored.bytes();
                 let frame = Frame::parse(bytes).map_err(|error| record.named(error))?;
                 let payload = RecordBytes::Scene { frame: &frame, bytes, memos: &stored.memos };
+                let added = &AddedRecords::read(context, shard, target.at.record)?;
                 let at = SampleAt { origin: patch.origin, ..record.at };
-                self.decode_fields(context, RowRecord { at, payload, ..record }, target)
+                self.decode_fields(context, RowRecord { at, payload, added, ..record }, target)
             }
             SceneContent::Decoded { fields, objects } => {
                 if context.recipe.device_decodes() {

@@ -1,6 +1,7 @@
 //! Decodes rows for a device. The stage accepts rows, and the host decodes the rows that the stage refuses or fails
 //! to decode.
 
+use super::added::AddedRecords;
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_row_size};
 use super::recipe::Context;
@@ -107,7 +108,8 @@ impl RowDecoder {
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
-        let record = RowRecord { recipe: context.recipe, shard: &shard, at: odd.at, payload };
+        let added = &AddedRecords::read(context, &shard, odd.at.record)?;
+        let record = RowRecord { recipe: context.recipe, shard: &shard, at: odd.at, payload, added };
         for (_, reason) in &odd.fields {
             context.refusals.add(reason.clone(), || record.key().to_owned());
         }

@@ -319,9 +319,9 @@ fn whole_record(
 ) -> Result<Option<Example>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
-    let Some(position) = shard.stored_at(position) else { return Ok(None) };
-    let bytes = shard.read_record(record, buffer)?;
-    let frame = check(&shard, record, bytes)?;
+    let Some((file, position)) = shard.file_of(position) else { return Ok(None) };
+    let bytes = file.read_record(record, buffer)?;
+    let frame = check(file, record, bytes)?;
     let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
@@ -350,8 +350,8 @@ fn whole_record(
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
-    let Some(position) = shard.stored_at(position) else { return Ok(None) };
-    let (frame, bytes) = read_head(&shard, record)?;
+    let Some((file, position)) = shard.file_of(position) else { return Ok(None) };
+    let (frame, bytes) = read_head(file, record)?;
     let descriptor = Record::descriptor_at(&frame, &bytes, position)?;
     Ok(descriptor.map(|descriptor| ArrayDescriptor::parse(descriptor, limits)).transpose()?)
 }

@@ -205,9 +205,20 @@ impl FieldPlan {
         matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
     }
 
+    /// Returns the file with the field's values: the shard, or one of its columns files.
+    fn file<'s>(&self, shard: &'s Shard) -> &'s Shard {
+        let file = self.kind.position().and_then(|position| shard.file_of(position));
+        file.map_or(shard, |(file, _)| file)
+    }
+
+    /// Returns the size of the record with the field's value, in bytes.
+    fn record_bytes(&self, shard: &Shard, record: u64) -> u64 {
+        self.file(shard).index().row(record).map_or(0, |row| row.length)
+    }
+
     /// Returns the sizes of this record's row, for a stage. The output has `output_bytes` bytes.
     pub(crate) fn staged_row(&self, shard: &Shard, record: u64, output_bytes: u64) -> FieldRows {
-        let length = || shard.index().row(record).map_or(0, |row| row.length);
+        let length = || self.record_bytes(shard, record);
         match &self.kind {
             FieldType::Picture(PictureField { clip: Some(clip), .. }) => {
                 let (rows, record_bytes) = clip.chosen(shard, record);
@@ -267,7 +278,7 @@ impl FieldPlan {
     ) -> Result<usize, FormatError> {
         let axes = match &self.size {
             RowSize::Dense { bytes } => return Ok(*bytes),
-            _ if self.kind.position().is_some_and(|position| shard.stored_at(position).is_none()) => {
+            _ if self.kind.position().is_some_and(|position| shard.file_of(position).is_none()) => {
                 dims.fill(0);
                 return Ok(0);
             }
@@ -293,7 +304,7 @@ impl FieldPlan {
             return Err(FormatError::limit(size(), "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
         // A row that is too large for a record of this length must fail before memory is allocated for it.
-        let length = shard.index().row(record).map_or(0, |row| row.length);
+        let length = self.record_bytes(shard, record);
         let stored = self.stored_bytes_of(match self.is_drawn() {
             true => {
                 let sides = axes.iter().map(|axis| axis.stored_length(shard, record).unwrap_or(0));
@@ -334,8 +345,8 @@ impl FieldPlan {
     }
 
     fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
-        let schema = &shard.index().metadata().schema;
-        let (length, key) = (shard.index().row(record).map_or(0, |row| row.length), shard.index().key(record));
+        let schema = &self.file(shard).index().metadata().schema;
+        let (length, key) = (self.record_bytes(shard, record), shard.index().key(record));
         // spec §2.2: the head contains at least the frame, the field table, the scalars and the key, each of
         // them aligned.
         let head = FRAME_BYTES
@@ -361,6 +372,16 @@ impl Fields {
         });
         let tensors = self.plans.iter().filter_map(|plan| plan.kind.position());
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
+    }
+
+    /// Returns the columns files of a shard that have stored fields of the batch, with their numbers.
+    pub(crate) fn columns_files<'s>(&self, shard: &'s Shard) -> impl Iterator<Item = (usize, &'s Shard)> {
+        let classes =
+            self.patches.as_ref().and_then(|patches| patches.classes.as_ref()).map(|classes| classes.position);
+        shard.columns_files().iter().enumerate().filter(move |(number, _)| {
+            let has = |position| shard.added_at(position).is_some_and(|(file, _)| file == *number);
+            self.positions().chain(classes).any(has)
+        })
     }
 
     /// Turns off the search for large records if the largest record, of `record_bytes` bytes, is not large.

@@ -105,10 +105,18 @@ pub(crate) fn predict(
     let alignment = alignment(options.resources.stage.is_some());
     let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
-    let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
+    let bytes_in = |file: &Shard, record| file.index().row(record).map_or(0, |row| row.length);
+    let added =
+        |shard: &Shard, record| fields.columns_files(shard).map(|(_, file)| bytes_in(file, record)).sum::<u64>();
+    let length = |shard: &Shard, record| Some(bytes_in(shard, record).saturating_add(added(shard, record)));
     let records = options.resources.stage.as_ref().map(|_| spread(dataset, SHARDS, rows, length)).transpose()?;
     let open = epoch.open_reads_max(options.order.world_size.into());
     let reads = reads(dataset, &open, sources, fields.large_bytes)?;
+    if dataset.has_columns_files() {
+        // Each thread reads the added values of its row.
+        let (spread, _) = spread(dataset, SHARDS, rows, |shard: &Shard, record| Some(added(shard, record)))?;
+        scratch = scratch.saturating_add(whole(spread.largest));
+    }
     let (mut parts, mut resized, mut cropped) = (0_u64, 0_u64, 0_u64);
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {

@@ -162,6 +162,11 @@ impl ReadAhead {
                 handle.advise_soon(span.start, span.end - span.start);
                 sum = sum.saturating_add(span.end - span.start);
             }
+            for (_, file) in self.epochs.fields.columns_files(&shard) {
+                let (Ok(span), Ok(handle)) = (file.span(&records), file.file().handle()) else { continue };
+                handle.advise_soon(span.start, span.end - span.start);
+                sum = sum.saturating_add(span.end - span.start);
+            }
         }
         sum
     }

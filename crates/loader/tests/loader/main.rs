@@ -9,6 +9,7 @@ mod aligned_refused;
 mod basics;
 #[path = "../../../../tests/bounded/mod.rs"]
 mod bounded;
+mod columns;
 mod crops;
 mod dtypes;
 mod epochs;

@@ -10,6 +10,7 @@
 )]
 
 pub mod aligned;
+pub mod columns;
 pub mod cubes;
 pub mod fake_jobs;
 pub mod fake_parts;

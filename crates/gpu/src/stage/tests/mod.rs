@@ -2,6 +2,7 @@
 //! rows, and kernels emulated on the CPU decode them.
 
 mod clips;
+mod columns;
 mod crops;
 pub(crate) mod datasets;
 mod host_rows;

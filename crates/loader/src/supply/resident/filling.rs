@@ -7,7 +7,7 @@ use crate::fields::{
 };
 use crate::patches::ClassPlan;
 use crate::stage::{Clip, Keeper, RecordValue, slots};
-use crate::supply::record::check;
+use crate::supply::record::{check, read_alone};
 use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{
@@ -305,6 +305,10 @@ impl Filling<'_> {
                 _ => limits.clone(),
             };
             let Some(position) = field.kind.position() else { continue };
+            // Values in columns files are read for every row.
+            if shard.added_at(position).is_some() {
+                continue;
+            }
             let value = match shard.stored_at(position) {
                 Some(position) => Record::field_at(&frame, bytes, position, &limits).map_err(place)?,
                 None => None,
@@ -354,12 +358,22 @@ impl Filling<'_> {
             found.push(stored);
         }
         let classes = self.fields.patches.as_ref().and_then(|patches| patches.classes.as_ref());
-        if let Some(classes) = classes
-            && let Some(position) = shard.stored_at(classes.position)
-            && let Some(mask) = Record::field_at(&frame, bytes, position, &shard.options().limits).map_err(place)?
-        {
-            let map = ClassPlan::map(&mask, &mut ArrayDecoder::new(), &shard.options().limits)
-                .map_err(|error| place(name_field(&classes.field, error)))?;
+        let Some((classes, (file, position))) = classes.and_then(|of| Some((of, shard.file_of(of.position)?))) else {
+            return Ok(());
+        };
+        let place = |error| Error::from(file.in_record(record, error));
+        let limits = &shard.options().limits;
+        let mut added = Vec::new();
+        let mask = if shard.added_at(classes.position).is_some() {
+            let bytes = read_alone(file, record, &mut added)?;
+            let frame = check(file, record, bytes).map_err(place)?;
+            Record::field_at(&frame, bytes, position, limits)
+        } else {
+            Record::field_at(&frame, bytes, position, limits)
+        };
+        if let Some(mask) = mask.map_err(place)? {
+            let map = ClassPlan::map(&mask, &mut ArrayDecoder::new(), limits);
+            let map = map.map_err(|error| place(name_field(&classes.field, error)))?;
             locked(&self.resident).note_map(sample, map);
         }
         Ok(())
