@@ -40,7 +40,7 @@ impl Growth<'_> {
                 .then(" to start over; then compact again");
             return Err(Error::refused(what, hint));
         }
-        let shards: Vec<_> = (0..).zip(&self.manifest.shards).collect();
+        let shards: Vec<_> = self.manifest.files().collect();
         for checked in check_shards(target, self.manifest.dataset_id, &shards)? {
             checked.map_err(damaged)?;
         }
@@ -101,9 +101,8 @@ impl Growth<'_> {
         names: &[String],
         older: impl Iterator<Item = &'a Manifest>,
     ) -> Result<BTreeMap<String, u64>> {
-        let stays: HashSet<&str> = self.manifest.shards.iter().map(|shard| shard.name.as_str()).collect();
-        let listed: HashSet<&str> =
-            older.flat_map(|manifest| &manifest.shards).map(|shard| shard.name.as_str()).collect();
+        let stays: HashSet<&str> = self.manifest.files().map(|(_, file)| file.name.as_str()).collect();
+        let listed: HashSet<&str> = older.flat_map(Manifest::files).map(|(_, file)| file.name.as_str()).collect();
         let mut leaving = BTreeMap::new();
         for name in names.iter().filter(|name| !stays.contains(name.as_str())) {
             let (is_listed, written_for) = (listed.contains(name.as_str()), oldest_generation(name));

@@ -5,7 +5,7 @@ use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
 use crate::names::{
     BASE_NAME, MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary,
-    is_shard_temporary, is_written_anew, shard_number,
+    is_of_later_generation, is_shard_temporary, shard_number,
 };
 use crate::target::Target;
 use shardpack_format::{
@@ -50,8 +50,8 @@ pub(crate) struct Survey {
     generations: BTreeMap<String, Manifest>,
     /// Numbers of all files that are named like shards.
     shards: Vec<u32>,
-    /// Shards that a later generation has rewritten, as their names show.
-    written_anew: Vec<String>,
+    /// Shards and columns files that a later generation has written, as their names show.
+    later: Vec<String>,
     temporaries: Vec<String>,
     /// Files of other programs. Names with a leading dot are ignored, because operating systems and desktop
     /// environments create them in any folder.
@@ -81,8 +81,8 @@ impl Survey {
                 && let Ok(manifest) = read_manifest(target, &name, target.read(&name, max_bytes)?)
             {
                 survey.generations.insert(name, manifest);
-            } else if is_written_anew(&name) {
-                survey.written_anew.push(name);
+            } else if is_of_later_generation(&name) {
+                survey.later.push(name);
             } else if let Some(number) = shard_number(&name) {
                 survey.shards.push(number);
             } else if is_shard_temporary(&name) || is_journal_temporary(&name) || name == MANIFEST_TEMPORARY {
@@ -103,7 +103,7 @@ impl Survey {
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
-        foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(target, name)).cloned());
+        foreign.extend(self.later.iter().filter(|name| !self.is_own(target, name)).cloned());
         // Many programs have files named `manifest.json`. If no other file in the folder is ours, the content of the
         // manifest decides.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
@@ -171,7 +171,7 @@ impl Survey {
                 target.remove(&shard_name(number))?;
             }
         }
-        for name in self.written_anew.iter().filter(|name| self.is_own(target, name)) {
+        for name in self.later.iter().filter(|name| self.is_own(target, name)) {
             target.remove(name)?;
         }
         self.remove_temporaries(target)?;

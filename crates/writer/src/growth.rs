@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shards, remove_next};
 use crate::journal::{JournalEntry, JournalHead};
 use crate::lock::RunLock;
-use crate::names::{BASE_NAME, MANIFEST_TEMPORARY, NEXT, generation_of_shard};
+use crate::names::{BASE_NAME, MANIFEST_TEMPORARY, NEXT};
 use crate::options::WriteOptions;
 use crate::output::Output;
 use crate::pipeline::Pipeline;
@@ -22,7 +22,7 @@ use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknes
 use serde_json::{Map, Value};
 use shardpack_format::{
     FOOTER_BYTES, HEADER_BYTES, Hint, Identity, Limits, MANIFEST_NAME, Manifest, Setting, generation_name,
-    generation_of_name, shard_name, shard_name_of, to_usize, visible_path,
+    generation_of_name, generation_of_shard_name, shard_name, shard_name_of, to_usize, visible_path,
 };
 use shardpack_io::Holder;
 use std::collections::{BTreeMap, HashSet};
@@ -133,7 +133,7 @@ impl<'a> Growth<'a> {
         let names = self.target.names()?;
         // A run that lost its spool may have left shards in a store. No object is replaced, so their names, which
         // contain the generation, are not used again.
-        let of_shard = |name: &str| generation_of_shard(name).filter(|_| self.target.is_store());
+        let of_shard = |name: &str| generation_of_shard_name(name).filter(|_| self.target.is_store());
         let newest = names.iter().filter_map(|name| generation_of_name(name).or_else(|| of_shard(name))).max();
         let newest = newest.unwrap_or(1).max(self.manifest.generation());
         newest.checked_add(1).ok_or_else(|| Error::Limit {
@@ -144,9 +144,9 @@ impl<'a> Growth<'a> {
         })
     }
 
-    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]) as the next generation. An interrupted run
-    /// leaves the dataset unchanged. Call this again with the same plan to continue that run, or to put the generation
-    /// in place if all shards were written.
+    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]) or its columns files (from
+    /// [`Plan::columns`]) as the next generation. An interrupted run leaves the dataset unchanged. Call this again with
+    /// the same plan to continue that run, or to put the generation in place if all files were written.
     ///
     /// # Errors
     /// Same as [`write_dataset`](crate::write_dataset). Also `Refused` if an earlier call with a different plan has put
@@ -169,6 +169,7 @@ impl<'a> Growth<'a> {
             let what = "a generation with a different schema must replace all shards, but some shards are kept";
             return Err(Error::usage(what, ""));
         }
+        self.refuse_loss_of_columns(plan)?;
         let folder = self.target.below(NEXT);
         let head = JournalHead::new(plan, None);
         if let Some(report) = self.end(&head)? {
@@ -193,7 +194,10 @@ impl<'a> Growth<'a> {
         let pipeline = Pipeline { target: &folder, plan, metadata: &metadata, source, options };
         let reused = Figures::of(&journal.entries);
         let entries = run_all(&pipeline, plan.numbers().collect(), journal, reused)?;
-        let manifest = self.manifest_of(generation, plan, &entries, next)?;
+        let manifest = match plan.is_columns {
+            true => self.manifest_with_columns(generation, plan, &entries)?,
+            false => self.manifest_of(generation, plan, &entries, next)?,
+        };
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
         // Remember the generation before writing its manifest. If the write fails, the manifest may
@@ -288,7 +292,7 @@ impl<'a> Growth<'a> {
 
 pub(crate) fn interrupted(target: &Target<'_>) -> String {
     let folder = if target.is_store() { target.scratch_file(NEXT) } else { target.path().to_owned() };
-    format!("`{}` contains unfinished files from an interrupted `add` or `remove`", folder.display())
+    format!("`{}` contains unfinished files from an interrupted `add`, `remove` or `add_columns`", folder.display())
 }
 
 fn changed(target: &Target<'_>) -> Error {
@@ -345,9 +349,10 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     }
     if generation > now.generation() {
         refuse_foreign(target, &now)?;
-        let known: HashSet<&str> = now.shards.iter().map(|shard| shard.name.as_str()).collect();
+        let known: HashSet<&str> = now.files().map(|(_, file)| file.name.as_str()).collect();
         let made: HashSet<&str> = there.iter().map(String::as_str).collect();
-        let fresh = || (0..).zip(&next.shards).filter(|(_, shard)| !known.contains(shard.name.as_str()));
+        // A generation has either new shards or new columns files, so no two of these files have the same number.
+        let fresh = || next.files().filter(|(_, file)| !known.contains(file.name.as_str()));
         for (number, shard) in fresh() {
             let name = shard_name(number);
             if made.contains(name.as_str()) {

@@ -21,6 +21,7 @@
 //! journal, and the journal is removed.
 #![forbid(unsafe_code)]
 
+mod added_columns;
 mod begun;
 mod bucket;
 mod claims;

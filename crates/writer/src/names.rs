@@ -2,7 +2,7 @@
 //! crate may be replaced or removed.
 
 use crate::part::Part;
-use shardpack_format::{bug, shard_name, shard_name_of};
+use shardpack_format::{bug, generation_of_shard_name, shard_name};
 
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
 /// Name of the subfolder for the shards of the next generation.
@@ -42,20 +42,14 @@ pub(crate) fn shard_number(name: &str) -> Option<u32> {
     (shard_name(number) == name).then_some(number)
 }
 
-pub(crate) fn generation_of_shard(name: &str) -> Option<u32> {
-    let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
-    let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
-    (shard_name_of(number, generation) == name).then_some(generation)
-}
-
-/// True for a shard name from [`shard_name_of`].
-pub(crate) fn is_written_anew(name: &str) -> bool {
-    generation_of_shard(name).is_some()
+/// True for the name of a file that a later generation has written: a shard, or a columns file.
+pub(crate) fn is_of_later_generation(name: &str) -> bool {
+    generation_of_shard_name(name).is_some()
 }
 
 /// Returns the earliest generation that a shard with this name can belong to, or `None` if the name is not ours.
 pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
-    generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
+    generation_of_shard_name(name).or_else(|| shard_number(name).map(|_| 1))
 }
 
 pub(crate) fn journal_name(part: Option<Part>) -> String {

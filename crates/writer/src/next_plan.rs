@@ -89,7 +89,7 @@ impl Plan {
             mtimes: [0; 32],
         };
         let metadata = Metadata { shards: Some(shard_count(manifest.shards.len())), ..metadata };
-        Ok(Self { identity, metadata, order, shards: planned, ids: Ids::Listed(ids) })
+        Ok(Self { identity, metadata, order, shards: planned, ids: Ids::Listed(ids), is_columns: false })
     }
 }
 

@@ -243,7 +243,7 @@ impl<S: SampleSource> Writer<'_, S> {
 
     fn fill(&mut self, number: u32) -> Result<crate::commit::Finished, Stopped> {
         let Pipeline { target, plan, .. } = *self.pipeline;
-        let optional_features = plan.metadata().schema.optional_features();
+        let optional_features = plan.optional_features();
         let identity = Identity { optional_features, ..Identity::new(plan.dataset_id(), number) };
         let temporary = shard_temporary(number);
         let mut shard = self.gate.check(ShardFile::create(target, temporary, identity, plan.metadata(), self.hash))?;

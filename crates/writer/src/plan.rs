@@ -5,7 +5,8 @@ use crate::names::shard_count;
 use crate::permutation::shuffle;
 use sha2::{Digest, Sha256};
 use shardpack_format::{
-    DatasetId, IndexBuilder, Limits, Manifest, Metadata, VERSION, bug, check_key, saturating_u32, to_usize,
+    COLUMNS_FILE, DatasetId, IndexBuilder, Limits, Manifest, Metadata, VERSION, bug, check_key, saturating_u32,
+    to_usize,
 };
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -70,6 +71,8 @@ pub struct Plan {
     pub(crate) order: Vec<u32>,
     pub(crate) shards: Vec<PlannedShard>,
     pub(crate) ids: Ids,
+    /// True if the shards are columns files.
+    pub(crate) is_columns: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -160,7 +163,7 @@ impl Plan {
         let metadata = Metadata { shards: Some(shard_count(shards.len())), ..metadata };
         let mtimes = mtimes.finalize().into();
         let identity = Fingerprint { dataset_id, options, samples: u64::from(count), inputs, mtimes };
-        Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
+        Ok(Self { identity, metadata, order, shards, ids: Ids::From(0), is_columns: false })
     }
 
     /// Marks the samples as coming from a program. Such samples are lost when the program ends, so
@@ -214,6 +217,11 @@ impl Plan {
     #[must_use]
     pub fn stored_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
+    }
+
+    /// Returns the optional-feature bits of the shards (spec §7).
+    pub(crate) fn optional_features(&self) -> u64 {
+        self.metadata.schema.optional_features() | if self.is_columns { COLUMNS_FILE } else { 0 }
     }
 
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {

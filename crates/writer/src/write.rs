@@ -233,7 +233,7 @@ impl Figures {
 
 /// Checks each shard of a complete dataset and removes the remains of a run that was interrupted at its end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
-    let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
+    let shards: Vec<_> = manifest.files().collect();
     for checked in check_shards(target, manifest.dataset_id, &shards)? {
         checked.map_err(|e| match e {
             Error::Format(source) => Error::Damaged { source },

@@ -4,6 +4,7 @@
 mod begun;
 mod behaviour;
 mod bucket;
+mod columns;
 mod compact;
 mod crashes;
 mod faults;
