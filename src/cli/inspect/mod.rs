@@ -12,6 +12,7 @@ use crate::read_limits;
 use facts::Facts;
 use segments::SegmentFacts;
 use serde_json::{Map, Value, json};
+use shardpack_format::AddedColumns;
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
 use span::Span;
@@ -59,6 +60,7 @@ fn to_json(facts: &Facts, dataset: &Dataset) -> Value {
         "bytes": facts.bytes,
         "record_bytes": facts.record_bytes.map(|(min, max)| json!({ "min": min, "max": max })),
         "schema": json!({ "fields": dataset.schema().user_fields().collect::<Vec<_>>() }),
+        "added_columns": added_columns(dataset),
         "segment_index": facts.segments.as_ref().map(SegmentFacts::to_json),
         "ranges": ranges,
         "arrays": arrays,
@@ -71,6 +73,10 @@ fn to_json(facts: &Facts, dataset: &Dataset) -> Value {
     })
 }
 
+fn added_columns(dataset: &Dataset) -> &[AddedColumns] {
+    dataset.manifest().map(|manifest| manifest.columns.as_slice()).unwrap_or_default()
+}
+
 fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     let mut out = format!(
         "{name}: {} in {}, {}\n",
@@ -81,6 +87,11 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     let mut rows = vec![("dataset id", dataset.dataset_id().to_string())];
     if dataset.generation() > 1 {
         rows.push(("generation", dataset.generation().to_string()));
+    }
+    for columns in added_columns(dataset) {
+        let names: Vec<String> = columns.schema.fields().iter().map(|field| show::plain(&field.name)).collect();
+        let bytes = columns.files.iter().map(|file| file.bytes).sum();
+        rows.push(("added columns", format!("{}: {} in columns files", names.join(", "), units::bytes(bytes))));
     }
     if let Some((min, max)) = facts.record_bytes {
         rows.push(("records", format!("{} to {}", units::bytes(min), units::bytes(max))));

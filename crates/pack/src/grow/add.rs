@@ -2,7 +2,7 @@
 
 use super::add_options::AddOptions;
 use super::held::{self, FreshSamples};
-use super::{fit, open, recipe};
+use super::{fit, open, recipe, refuse_columns};
 use crate::pack::{Destination, Hooks, NextGeneration, PackOptions, PackReport, pack_into, refuse_overlap};
 use crate::pool::on_pool;
 use serde_json::{Value, json};
@@ -54,6 +54,7 @@ pub fn add(dataset: impl Into<Output>, src: &Path, given: &AddOptions, hooks: &H
     let growth = Growth::take(dataset.clone())?;
     let opened = open(dataset, &given.limits)?;
     let base = growth.manifest();
+    refuse_columns(base)?;
     let (options, fields) = recipe::read(dataset.path(), base, given)?;
     let mut listing = on_pool(options.threads, || shardpack_sources::enumerate(src, &options.source))??;
     let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;

@@ -4,10 +4,11 @@
 //! [`add`] packs new files with the dataset's recipe. [`remove`] removes samples. [`compact`] deletes older
 //! generations, and with them the bytes of removed samples.
 //! [`Collector::append`](crate::collect::Collector::append) adds samples from a program. [`add_indexes`] adds
-//! segment indexes to the pictures of a dataset.
+//! segment indexes to the pictures of a dataset, and [`add_columns`] adds fields to its samples.
 
 mod add;
 mod add_options;
+mod columns;
 mod fit;
 mod held;
 mod recipe;
@@ -15,12 +16,15 @@ mod remove;
 mod segments;
 #[cfg(test)]
 mod tests;
+mod whole_record;
 
 pub use add::{AddReport, add};
 pub use add_options::{AddOptions, OnKnownKey};
+pub use columns::{ColumnsReport, NewColumn, NewColumns, add_columns};
 pub use remove::{CompactReport, RemoveReport, RewriteOptions, compact, remove};
 pub use segments::{IndexReport, add_indexes};
 
+use shardpack_format::{Field, Hinted, Manifest};
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
 use shardpack_sources::words::plural;
 use shardpack_writer::Output;
@@ -82,6 +86,23 @@ pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
         Some(Scalar::Float(value)) => value.to_string(),
         None => "nothing".to_owned(),
     }
+}
+
+/// Fails if the dataset has added columns, because new samples would have no values for them.
+pub(crate) fn refuse_columns(base: &Manifest) -> Result<(), Hinted> {
+    let added: Vec<&Field> = base.columns.iter().flat_map(|columns| columns.schema.fields()).collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let names = some(added.iter().map(|field| field.name.as_str()), added.len());
+    let text = format!(
+        "the dataset has columns that were added later ({names}), so no samples can be added to it: they would have no \
+         values for these columns"
+    );
+    Err(Hinted::new(
+        text,
+        "write the new samples to another dataset, add the same columns to it, and load both datasets with `concat`",
+    ))
 }
 
 fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {

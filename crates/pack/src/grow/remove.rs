@@ -1,5 +1,6 @@
 //! Removes samples from a dataset, and deletes older generations.
 
+use super::whole_record::{WholeRecord, bytes_in_files};
 use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
@@ -86,7 +87,7 @@ impl RemoveReport {
 
 /// Creates a new generation of the dataset in the folder `dataset` without the samples that have these keys.
 /// Only the shards with these samples are rewritten. Older generations keep the samples until [`compact`]
-/// deletes them.
+/// deletes them. If the dataset has added columns, all shards are rewritten, with the columns in them.
 ///
 /// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. Repeating a call
 /// that succeeded removes nothing.
@@ -114,26 +115,29 @@ pub fn remove(
         let text = format!("cannot remove all {} samples: a dataset must have at least one", keys.len());
         bail!(Hinted::new(text, "delete the folder instead"));
     }
+    // The positions of the samples change, so columns files would no longer match. Store the columns in the shards.
+    let stores_columns = !growth.manifest().columns.is_empty();
     let (mut shards, mut source, mut kept) = (Vec::new(), RemainingRecords::new(&opened), BTreeMap::new());
     let mut largest = 0;
     for (place, number) in (0..).zip(opened.shard_numbers()) {
         let shard = opened.shard(number)?;
-        let Some(gone) = leaving.get(&number) else {
+        let gone = leaving.get(&number);
+        if gone.is_none() && !stores_columns {
             kept.insert(place, FidelityTotals::of_shard(&shard));
             continue;
-        };
+        }
         let mut samples = Vec::new();
-        for record in (0..shard.len()).filter(|record| !gone.contains(record)) {
-            let row = shard.row(record)?;
-            largest = largest.max(row.length);
-            samples.push(KeptSample { sample_id: row.sample_id, record_bytes: row.length, crc32: row.crc32 });
+        for record in (0..shard.len()).filter(|record| gone.is_none_or(|gone| !gone.contains(record))) {
+            let (row, record_bytes) = (shard.row(record)?, bytes_in_files(&shard, record));
+            largest = largest.max(record_bytes);
+            samples.push(KeptSample { sample_id: row.sample_id, record_bytes, crc32: row.crc32 });
             source.records.push((Arc::clone(&shard), record));
         }
         shards.push((place, samples));
     }
     let base = growth.manifest();
     let metadata = Metadata {
-        schema: base.schema.clone(),
+        schema: source.schema.clone(),
         classes: base.classes.clone(),
         recipe: base.shard_recipe(),
         shards: None,
@@ -148,7 +152,10 @@ pub fn remove(
         cancel: options.cancel,
     };
     let next = Next { kept, fidelity: &FidelityTotals::fidelity };
-    let written = growth.write(&plan, &source, next, &write)?;
+    let mut written = growth.write(&plan, &source, next, &write)?;
+    if stores_columns {
+        written.notes.push("all shards were rewritten: they now contain the columns that were added later".to_owned());
+    }
     let newest = open(dataset, &options.limits)?;
     Ok(report(keys.len() as u64, &newest, written.shards, written.bytes_out, written.notes))
 }
@@ -274,14 +281,13 @@ impl SampleSource for RemainingRecords {
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {
-        let row = self.record(sample).and_then(|(shard, record)| shard.row(*record).ok());
-        row.map_or(0, |row| row.length.saturating_mul(2))
+        self.record(sample).map_or(0, |(shard, record)| bytes_in_files(shard, *record).saturating_mul(2))
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Self::Error> {
         let Some((shard, record)) = self.record(sample) else { bug("a record is not part of the plan") };
-        let mut bytes = Vec::new();
-        let record = shard.record(*record, &mut bytes)?;
+        let mut whole = WholeRecord::default();
+        let record = whole.read(shard, *record)?;
         let totals = FidelityTotals::of_record(&self.schema, record.key, record.scalars);
         let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
         Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, totals)))

@@ -1,5 +1,6 @@
 //! Adds segment indexes to a dataset's pictures (spec §5.5) by rewriting its shards as a new generation.
 
+use super::whole_record::{WholeRecord, bytes_in_files};
 use super::{RewriteOptions, open};
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::lock::lock;
@@ -53,8 +54,8 @@ impl IndexReport {
 }
 
 /// Creates a new generation of the dataset in the folder `dataset`, with a segment index for each JPEG that is
-/// stored unchanged and can use an index. Rewrites all shards, but does not change the pictures. Older
-/// generations stay until [`compact`](super::compact) deletes them.
+/// stored unchanged and can use an index. Rewrites all shards, but does not change the pictures. Added columns become
+/// part of the shards. Older generations stay until [`compact`](super::compact) deletes them.
 ///
 /// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. A dataset that
 /// already has indexes does not change.
@@ -87,10 +88,10 @@ pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> 
         let (indexed, index_bytes, damaged, shards, bytes_out) = (0, 0, 0, 0, 0);
         return Ok(IndexReport { generation, indexed, index_bytes, damaged, shards, bytes_out, notes: Vec::new() });
     }
-    let metadata = metadata(base, &wanted)?;
+    let metadata = metadata(base, opened.schema(), &wanted)?;
     let source = IndexedRecords::new(&opened, &metadata.schema, &options.limits)?;
     let plan = Plan::anew(base, metadata.clone(), &source.shards()?)?;
-    let largest = source.records.iter().filter_map(|(shard, record)| shard.row(*record).ok()).map(|row| row.length);
+    let largest = source.records.iter().map(|(shard, record)| bytes_in_files(shard, *record));
     let write = WriteOptions {
         threads: options.threads.max(1),
         memory_bytes: default_memory(options.threads, memory(largest.max().unwrap_or(0))),
@@ -124,14 +125,14 @@ fn pictures(base: &Manifest) -> Vec<&str> {
     pictures.map(|field| field.name.as_str()).filter(|name| is_kept(name) && !is_clip(name)).collect()
 }
 
-/// Returns the dataset's metadata with added fields for the indexes of these pictures.
-fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
+/// Returns the dataset's metadata with added fields for the indexes of these pictures. `all` are its present fields.
+fn metadata(base: &Manifest, all: &Schema, wanted: &[&str]) -> crate::Result<Metadata> {
     let mut recipe = DatasetRecipe::read(&base.shard_recipe());
     let mut fields = Vec::new();
-    for field in base.schema.fields() {
+    for field in all.fields() {
         fields.push(field.clone());
         let index = Field::segments(&field.name);
-        if wanted.contains(&field.name.as_str()) && !base.schema.fields().contains(&index) {
+        if wanted.contains(&field.name.as_str()) && !all.fields().contains(&index) {
             fields.push(index);
         }
     }
@@ -139,8 +140,8 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
         recipe.set_pictures(name, &PictureOptions::Keep { segment_index: true });
     }
     let schema = Schema::new(fields)?;
-    let is_users = |field: &&Field| schema.is_segment_index(field) && !base.schema.is_segment_index(field);
-    if let Some(field) = base.schema.fields().iter().find(is_users) {
+    let is_users = |field: &&Field| schema.is_segment_index(field) && !all.is_segment_index(field);
+    if let Some(field) = all.fields().iter().find(is_users) {
         let text = format!(
             "cannot add the segment index `{}`, because the dataset already has another field with this name",
             field.name
@@ -193,7 +194,8 @@ impl<'a> IndexedRecords<'a> {
         let mut shards: Vec<(u32, Vec<KeptSample>)> = Vec::new();
         for (shard, record) in &self.records {
             let (number, row) = (shard.identity().shard_number, shard.row(*record)?);
-            let sample = KeptSample { sample_id: row.sample_id, record_bytes: row.length, crc32: row.crc32 };
+            let record_bytes = bytes_in_files(shard, *record);
+            let sample = KeptSample { sample_id: row.sample_id, record_bytes, crc32: row.crc32 };
             match shards.last_mut() {
                 Some((last, samples)) if *last == number => samples.push(sample),
                 _ => shards.push((number, vec![sample])),
@@ -236,15 +238,14 @@ impl SampleSource for IndexedRecords<'_> {
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {
-        let row = self.record(sample).and_then(|(shard, record)| shard.row(*record).ok());
-        row.map_or(0, |row| memory(row.length))
+        self.record(sample).map_or(0, |(shard, record)| memory(bytes_in_files(shard, *record)))
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
         let Some((shard, record)) = self.record(sample) else { bug("a record is not part of the plan") };
-        let mut bytes = Vec::new();
-        let record = shard.record(*record, &mut bytes)?;
-        let own = &shard.index().metadata().schema;
+        let mut whole = WholeRecord::default();
+        let record = whole.read(shard, *record)?;
+        let own = shard.schema();
         let old = |name: &str| record.fields.get(own.stored_position(name)?).copied().flatten();
         let mut indexer = lock(&self.idle).pop().unwrap_or_default();
         // Fields that the record lacks are the new fields for indexes.

@@ -1,5 +1,6 @@
 //! Tests additions and removals by reading the resulting datasets.
 
+mod columns;
 mod known;
 mod salvaged;
 mod stores;

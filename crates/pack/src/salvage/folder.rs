@@ -74,6 +74,12 @@ impl DamagedFolder {
             }
         }
         notes.extend(taken);
+        let columns = folder.columns_file_names()?.len() as u64;
+        if columns > 0 {
+            let files = plural(columns, "columns file");
+            let note = Note::new(format!("left out {files}: the copy has no columns that were added later"));
+            notes.push(note.with_hint("add the columns to the copy again"));
+        }
         shards.extend(others);
         shards.sort();
         if shards.is_empty() {

@@ -2,7 +2,8 @@
 
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
-use shardpack_format::{Limits, Manifest, Metadata, Note};
+use crate::bail;
+use shardpack_format::{Hinted, Limits, Manifest, Metadata, Note, visible_path};
 use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
 use shardpack_sources::words::plural;
 use std::collections::{BTreeSet, HashMap};
@@ -96,6 +97,18 @@ impl Survey {
                     survey.lose(format!("`{}`: cannot read the shard{samples}: {error}", shard.display()));
                 }
             }
+        }
+        if let Some((file, identity)) = scans.iter().find_map(|(shard, scan)| Some((shard, scan.identity()?)))
+            && identity.is_columns_file()
+        {
+            let text = format!(
+                "`{}` is a columns file: it has columns that were added to the samples of shard {} of dataset {}, but \
+                 not the samples",
+                visible_path(file),
+                identity.shard_number,
+                identity.dataset_id
+            );
+            bail!(Hinted::new(text, "salvage the folder of the dataset, then add the columns again"));
         }
         // Keep only the shards of one dataset: the manifest's dataset or, without a manifest, the
         // dataset of the first shard that names one.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::collect::{AppendOptions, CollectOptions, Collector, Sample};
+use shardpack_format::Dtype;
 use shardpack_io::{MemoryStorage, Objects, Storage as _};
 use shardpack_writer::Bucket;
 use std::sync::Arc;
@@ -64,8 +65,13 @@ fn files_are_added_removed_and_compacted_in_a_store() {
     assert_eq!(twins.change(remove_two).removed, 0, "a repeat has nothing to do");
     let indexed = twins.change(|out| add_indexes(out, &options).unwrap());
     assert_eq!(indexed.generation, 4);
+    let scores = [1.0_f64, 2.0, 3.0, 4.0].map(f64::to_le_bytes).concat();
+    let columns = [NewColumn { name: "score".into(), dtype: Dtype::F64, shape: vec![], bytes: &scores }];
+    let new = NewColumns { columns: &columns, keys: None, generation: Some(4) };
+    let extended = twins.change(|out| add_columns(out, &new, &options).unwrap());
+    assert_eq!((extended.generation, extended.samples), (5, 4));
     let compacted = twins.change(|out| compact(out).unwrap());
-    assert_eq!(compacted.generations, [1, 2, 3]);
+    assert_eq!(compacted.generations, [1, 2, 3, 4]);
     assert!(verify(&twins.folder, &VerifyOptions { digest: true, ..Default::default() }).unwrap().is_whole());
     let error = remove(twins.outputs()[1].clone(), &keys(&["nobody.jpg"]), &options).unwrap_err().to_string();
     assert!(error.contains("1 of 1 keys are not in the dataset, so nothing was removed"), "{error}");

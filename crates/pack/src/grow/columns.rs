@@ -1,0 +1,364 @@
+//! Adds fields to the samples of a dataset, in columns files next to its shards (spec §3.6).
+
+use super::{RewriteOptions, open, some};
+use crate::encode::{ArrayRecorder, ArrayWorkspace, Columns, FidelityTotals, RecordDraft, RecordNumber};
+use crate::lock::lock;
+use crate::pack::default_memory;
+use crate::pool::on_pool;
+use crate::{Context, Error, bail};
+use serde_json::{Value, json};
+use shardpack_array::{Array, ArrayOptions, ArraySettings, trial};
+use shardpack_format::{Dtype, Field, FieldKind, Hinted, Manifest, Schema, bug, to_usize};
+use shardpack_reader::{Dataset, Shard};
+use shardpack_sources::words::plural;
+use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _, WriteOptions};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+/// Names that a new column must not have, because readers expect the sizes of pictures and the like in fields with
+/// these names, or add columns with these names to tables.
+const RESERVED: [&str; 8] = ["index", "key", "height", "width", "channels", "orientation", "gpu_jpeg", "icc"];
+
+/// Approximate size of a record without its values, in bytes.
+const HEAD_BYTES: u64 = 192;
+
+/// The values of one new field for all samples.
+///
+/// ```
+/// use shardpack_format::Dtype;
+/// use shardpack_pack::grow::NewColumn;
+/// let bytes = [0.5_f32, 0.25].map(f32::to_le_bytes).concat();
+/// let scores = NewColumn { name: "score".into(), dtype: Dtype::F32, shape: vec![], bytes: &bytes };
+/// assert_eq!(scores.value_bytes()?, 4);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct NewColumn<'a> {
+    /// Name of the field.
+    pub name: String,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Shape of the value of one sample. With an empty shape, the field is a scalar field.
+    pub shape: Vec<u64>,
+    /// The values of all samples: little-endian, C-contiguous, one sample after the other.
+    pub bytes: &'a [u8],
+}
+
+impl NewColumn<'_> {
+    /// Returns the size of the value of one sample, in bytes.
+    ///
+    /// # Errors
+    /// `Format` if the shape overflows.
+    pub fn value_bytes(&self) -> Result<u64, shardpack_format::Error> {
+        self.dtype.array_bytes(&self.shape)
+    }
+
+    fn field(&self) -> Field {
+        match self.shape.is_empty() {
+            true => Field::scalar(&self.name, self.dtype),
+            false => Field::stored(&self.name, FieldKind::Array),
+        }
+    }
+
+    fn value(&self, row: usize) -> &[u8] {
+        let bytes = self.value_bytes().map_or(0, to_usize);
+        let start = row.saturating_mul(bytes);
+        self.bytes.get(start..start.saturating_add(bytes)).unwrap_or_else(|| bug("a column is too short"))
+    }
+
+    fn array(&self, row: usize) -> Result<Array, shardpack_format::Error> {
+        Array::new(self.dtype, self.shape.clone(), self.value(row).to_vec())
+    }
+}
+
+/// New fields for the samples of a dataset.
+#[derive(Debug, Clone, Copy)]
+pub struct NewColumns<'a> {
+    /// The values of each field.
+    pub columns: &'a [NewColumn<'a>],
+    /// The key of each row. Each sample must have one row, in any order. `None` if the rows are in the order
+    /// of the samples.
+    pub keys: Option<&'a [String]>,
+    /// Generation of the dataset that the rows belong to. Adding to another generation fails. Default: the newest.
+    pub generation: Option<u32>,
+}
+
+/// The result of [`add_columns`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnsReport {
+    /// Number of the new generation.
+    pub generation: u32,
+    /// Number of samples, each of which has a value for each new field.
+    pub samples: u64,
+    /// Names of the new fields.
+    pub fields: Vec<String>,
+    /// Number of columns files that were written.
+    pub files: u32,
+    /// Total size of the columns files, in bytes.
+    pub bytes_out: u64,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+}
+
+impl ColumnsReport {
+    /// Returns the report as a JSON object, without the notes.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "generation": self.generation,
+            "samples": self.samples,
+            "fields": self.fields,
+            "files": self.files,
+            "bytes_out": self.bytes_out,
+        })
+    }
+}
+
+/// Creates a new generation of the dataset in the folder `dataset`, in which all samples also have the fields of `new`.
+/// No shard is rewritten: the values are in new files, and arrays are stored without loss. Older generations do not
+/// have the fields.
+///
+/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run.
+///
+/// # Errors
+/// Fails if there is no dataset, if it has a field with one of the names, if a name is reserved, if `keys` are not
+/// those of the samples, if a column has another number of values, or if the dataset cannot be written.
+pub fn add_columns(
+    dataset: impl Into<Output>,
+    new: &NewColumns<'_>,
+    options: &RewriteOptions<'_>,
+) -> crate::Result<ColumnsReport> {
+    let dataset = &dataset.into();
+    let growth = Growth::take(dataset.clone())?;
+    let opened = open(dataset, &options.limits)?;
+    let base = growth.manifest();
+    if let Some(expected) = new.generation.filter(|&expected| expected != base.generation()) {
+        let found = base.generation();
+        let text = format!("the values belong to generation {expected}, but the newest generation is {found}");
+        bail!(Hinted::new(text, "open the newest generation, and pass the values of its samples"));
+    }
+    if opened.is_empty() {
+        bail!("the dataset has no samples, so there is nothing to add columns to");
+    }
+    check_names(new.columns, &opened)?;
+    let schema = Schema::new(new.columns.iter().map(NewColumn::field).collect())?;
+    base.whole_schema()?.with_fields(schema.fields().iter().cloned())?;
+    let rows = rows(new, &opened)?;
+    let source = AddedValues::new(new.columns, &schema, rows, &opened, options)?;
+    let plan = Plan::columns(base, schema.clone(), source.samples(base)?)?;
+    let largest = (0..source.rows.len() as u64).map(|sample| source.memory_bytes(sample)).max();
+    let write = WriteOptions {
+        threads: options.threads.max(1),
+        memory_bytes: default_memory(options.threads, largest.unwrap_or(0)),
+        part: None,
+        force: options.force,
+        on_progress: options.on_progress,
+        cancel: options.cancel,
+    };
+    let next = Next { kept: BTreeMap::new(), fidelity: &FidelityTotals::fidelity };
+    let written = growth.write(&plan, &source, next, &write)?;
+    Ok(ColumnsReport {
+        generation: open(dataset, &options.limits)?.generation(),
+        samples: opened.len(),
+        fields: new.columns.iter().map(|column| column.name.clone()).collect(),
+        files: written.shards,
+        bytes_out: written.bytes_out,
+        notes: written.notes,
+    })
+}
+
+fn check_names(columns: &[NewColumn<'_>], opened: &Dataset) -> crate::Result<()> {
+    if columns.is_empty() {
+        bail!("there are no columns to add");
+    }
+    let all = opened.schema().fields();
+    for column in columns {
+        let name = column.name.escape_debug();
+        if all.iter().any(|field| field.name == column.name) {
+            let generation = opened.generation();
+            let text = format!("cannot add the column `{name}`: generation {generation} has a field with this name");
+            bail!(Hinted::new(text, "choose another name: fields are never replaced"));
+        }
+        let of_field = |field: &Field| column.name.strip_prefix(&field.name).is_some_and(|rest| rest.starts_with('.'));
+        if RESERVED.contains(&column.name.as_str()) || all.iter().any(of_field) {
+            let text = format!("cannot add the column `{name}`: this name is reserved");
+            let hint =
+                format!("choose a name other than {}, without the name of a field and a dot", RESERVED.join(", "));
+            bail!(Hinted::new(text, hint));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the row of each sample. Checks that there is exactly one, in each column.
+fn rows(new: &NewColumns<'_>, opened: &Dataset) -> crate::Result<Vec<usize>> {
+    let count = new.keys.map_or(opened.len(), |keys| keys.len() as u64);
+    for column in new.columns {
+        let name = column.name.escape_debug();
+        let expected = column.value_bytes().with_context(|| format!("column `{name}`"))?.saturating_mul(count);
+        if column.bytes.len() as u64 != expected {
+            let found = column.bytes.len();
+            let shape = &column.shape;
+            bail!(
+                "column `{name}`: {count} values of type {} and shape {shape:?} have {expected} bytes, but {found} \
+                 were given",
+                column.dtype
+            );
+        }
+    }
+    let Some(keys) = new.keys else { return Ok((0..to_usize(count)).collect()) };
+    let mut rows: HashMap<&str, Option<usize>> = HashMap::with_capacity(keys.len());
+    let mut twice = Vec::new();
+    for (row, key) in keys.iter().enumerate() {
+        if rows.insert(key, Some(row)).is_some() {
+            twice.push(key.as_str());
+        }
+    }
+    let (mut found, mut missing) = (Vec::with_capacity(to_usize(opened.len())), Vec::new());
+    for number in opened.shard_numbers() {
+        let shard = opened.shard(number)?;
+        for key in (0..shard.len()).map(|record| shard.index().key(record).unwrap_or_default()) {
+            match rows.get_mut(key).and_then(Option::take) {
+                Some(row) => found.push(row),
+                None => missing.push(key.to_owned()),
+            }
+        }
+    }
+    // All keys are left that no sample has.
+    let unknown: Vec<&str> =
+        keys.iter().map(String::as_str).filter(|key| rows.get(key).is_some_and(Option::is_some)).collect();
+    let problem = |verb: &str, noun: &str, keys: Vec<&str>| {
+        let count = keys.len();
+        (count > 0).then(|| format!("{verb} {} ({})", plural(count as u64, noun), some(keys.into_iter(), count)))
+    };
+    let problems = [
+        problem("lacks", "key", missing.iter().map(String::as_str).collect()),
+        problem("repeats", "key", twice),
+        problem("has", "unknown key", unknown),
+    ];
+    let problems: Vec<String> = problems.into_iter().flatten().collect();
+    if problems.is_empty() {
+        return Ok(found);
+    }
+    let samples = plural(opened.len(), "sample");
+    let text = format!("the table must have one row for each of {samples}, but it {}", problems.join(", and it "));
+    bail!(Hinted::new(text, "pass the keys of the newest generation, each once"));
+}
+
+/// The values of the new fields, as samples for the writer.
+struct AddedValues<'a> {
+    columns: &'a [NewColumn<'a>],
+    schema: &'a Schema,
+    places: Vec<ColumnPlace>,
+    records: Vec<(Arc<Shard>, u64)>,
+    /// Row of each sample in the columns.
+    rows: Vec<usize>,
+    idle: Mutex<Vec<Vec<ArrayWorkspace>>>,
+}
+
+/// How the values of a column are stored in a record.
+enum ColumnPlace {
+    Scalar(Columns),
+    Array(ArrayRecorder, ArraySettings),
+}
+
+impl<'a> AddedValues<'a> {
+    fn new(
+        columns: &'a [NewColumn<'a>],
+        schema: &'a Schema,
+        rows: Vec<usize>,
+        opened: &Dataset,
+        options: &RewriteOptions<'_>,
+    ) -> crate::Result<Self> {
+        let mut records = Vec::with_capacity(rows.len());
+        for number in opened.shard_numbers() {
+            let shard = opened.shard(number)?;
+            records.extend((0..shard.len()).map(|record| (Arc::clone(&shard), record)));
+        }
+        let place = |column: &NewColumn<'_>| {
+            if column.shape.is_empty() {
+                let place = Columns::of(schema, &[column.field()]);
+                return Ok(ColumnPlace::Scalar(place.unwrap_or_else(|| bug("a new field is not in its schema"))));
+            }
+            let recorder = ArrayRecorder::new(schema, &column.name, None, false)?;
+            Ok(ColumnPlace::Array(recorder, settings(column, &rows, options)?))
+        };
+        let places = columns.iter().map(place).collect::<crate::Result<_>>()?;
+        Ok(Self { columns, schema, places, records, rows, idle: Mutex::default() })
+    }
+
+    fn record(&self, sample: u64) -> &(Arc<Shard>, u64) {
+        self.records.get(to_usize(sample)).unwrap_or_else(|| bug("a record is not part of the plan"))
+    }
+
+    fn row(&self, sample: u64) -> usize {
+        self.rows.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a sample is not part of the plan"))
+    }
+
+    fn value_bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.value_bytes().unwrap_or(0)).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the samples of each shard.
+    fn samples(&self, base: &Manifest) -> crate::Result<Vec<Vec<KeptSample>>> {
+        let mut all: Vec<Vec<KeptSample>> = base.shards.iter().map(|_| Vec::new()).collect();
+        let record_bytes = self.value_bytes().saturating_add(HEAD_BYTES);
+        for ((shard, record), &row) in self.records.iter().zip(&self.rows) {
+            let mut crc = crc32fast::Hasher::new();
+            self.columns.iter().for_each(|column| crc.update(column.value(row)));
+            let sample_id = shard.row(*record)?.sample_id;
+            let of_shard = all.get_mut(to_usize(shard.identity().shard_number));
+            let sample = KeptSample { sample_id, record_bytes, crc32: crc.finalize() };
+            of_shard.unwrap_or_else(|| bug("a shard is not in the manifest")).push(sample);
+        }
+        Ok(all)
+    }
+}
+
+/// Chooses how the arrays of a column are stored, by the first array that is not constant.
+fn settings(column: &NewColumn<'_>, rows: &[usize], options: &RewriteOptions<'_>) -> crate::Result<ArraySettings> {
+    let width = column.dtype.size();
+    let varies = |row: &&usize| {
+        let value = column.value(**row);
+        value.iter().ne(value.iter().take(width).cycle().take(value.len()))
+    };
+    let Some(&row) = rows.iter().find(varies).or(rows.first()) else { bug("a dataset without samples") };
+    let example = column.array(row)?;
+    let lossless = ArrayOptions { lossless: true, ..ArrayOptions::default() };
+    let found = on_pool(options.threads.max(1), || trial(&[(&example, None)], &lossless))?;
+    Ok(found.with_context(|| format!("column `{}`", column.name.escape_debug()))?.settings)
+}
+
+impl SampleSource for AddedValues<'_> {
+    type Tally = FidelityTotals;
+    type Error = Error;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        let (shard, record) = self.record(sample);
+        Cow::Borrowed(shard.index().key(*record).unwrap_or_default())
+    }
+
+    fn memory_bytes(&self, _sample: u64) -> u64 {
+        // The values, their encoded form, and the record.
+        self.value_bytes().saturating_mul(3).saturating_add(HEAD_BYTES)
+    }
+
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
+        let row = self.row(sample);
+        let mut draft = RecordDraft::new(self.schema, buffer);
+        let mut workspaces = lock(&self.idle).pop().unwrap_or_default();
+        workspaces.resize_with(self.columns.len(), ArrayWorkspace::default);
+        for ((column, place), workspace) in self.columns.iter().zip(&self.places).zip(&mut workspaces) {
+            match place {
+                ColumnPlace::Scalar(place) => draft.set_scalars(place, column.value(row)),
+                ColumnPlace::Array(recorder, settings) => {
+                    recorder.put(workspace, *settings, &column.array(row)?, None, &mut draft)?;
+                }
+            }
+        }
+        lock(&self.idle).push(workspaces);
+        let record = draft.finish(RecordNumber { shard: shard_number, sample }, &self.key(sample))?;
+        Ok(Encoded::Record(record.into_sample(self.value_bytes(), FidelityTotals::default())))
+    }
+}
