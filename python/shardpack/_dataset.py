@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from shardpack import _arrow, _index, _shardpack, _split, _warn
+from shardpack import _added, _arrow, _index, _shardpack, _split, _warn
 from shardpack._columns import Columns, Keys, UnknownKey
 from shardpack._index import Indices
 from shardpack._size import Size, size
@@ -18,6 +18,8 @@ from shardpack._url import is_url, settings
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from shardpack._pack import Progress
 
 Sample: TypeAlias = "dict[str, Any]"
 """A sample: ``"__key__"`` and every field by its name.
@@ -364,6 +366,64 @@ class Dataset:
     def nbytes(self) -> int:
         """Total size of all shards in bytes."""
         return self._core.nbytes
+
+    def add_columns(
+        self,
+        columns: _added.Table | Mapping[str, ArrayLike],
+        *,
+        force: bool = False,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        take_over: bool = False,
+    ) -> Dataset:
+        """Add fields to all samples, such as embeddings or predictions, as the next generation of the dataset.
+
+        The values go into new files next to the shards, and no shard is rewritten. Afterwards the new fields act as all
+        others: in samples, in :attr:`columns`, in batches of a :class:`Loader`. Older generations do not have them:
+        ``Dataset(path, generation=1)`` opens the dataset as it was first packed. If the call is interrupted, the dataset
+        is unchanged; repeat the call to continue.
+
+        Parameters
+        ----------
+        columns : Arrow table, or mapping from str to array
+            The new fields by name. A table is an Arrow table, or anything that exports one, such as a data frame of
+            Polars or pandas. If there is a column ``"key"``, it contains the key of each row, and the rows may be in any
+            order, but each sample must be there once. Otherwise the rows are in the order of the samples. Columns of
+            numbers become scalar fields. Fixed-size lists of numbers, and arrays with more than one axis
+            (``[samples, ...]``), become array fields, which are stored without loss.
+        force : bool, default False
+            Discard the unfinished work of an interrupted call that added or removed something else.
+        threads : int, optional
+            Number of threads. Default: one per core.
+        progress : callable, optional
+            Called about ten times a second: see :data:`Progress`.
+        spool, take_over
+            With a URL, as for :func:`pack`.
+
+        Returns
+        -------
+        Dataset
+            The new generation. This object stays at its own generation.
+
+        Raises
+        ------
+        UsageError
+            A sample has no row or several, the dataset has a field with one of the names, a name is reserved, values are
+            not numbers, or this is a subset, a concatenation or not the newest generation.
+        FormatError, OSError
+            The dataset is damaged, or a file cannot be written.
+
+        Examples
+        --------
+        >>> scores = model.predict(dataset)     # doctest: +SKIP
+        >>> dataset = dataset.add_columns({"score": scores, "embedding": embeddings})     # doctest: +SKIP
+        >>> dataset[7]["embedding"].shape     # doctest: +SKIP
+        (768,)
+        """
+        given = {"force": force, "threads": threads, "progress": progress, "spool": spool, "take_over": take_over}
+        folder = _added.add(self, columns, **given)  # type: ignore[arg-type]
+        return Dataset(folder, verify_crc=self._verify_crc, max_record=self._max_record, storage_options=dict(self._settings))
 
     def subset(self, which: Indices | Callable[[Mapping[str, NDArray[Any]]], Any]) -> Subset:
         """Return some samples of the dataset, each once, in stored order.

@@ -33,6 +33,7 @@ __all__ = [
     "Writer",
     "__version__",
     "add",
+    "add_columns",
     "add_indexes",
     "command",
     "compact",
@@ -86,6 +87,8 @@ class Dataset:
     def __len__(self) -> int: ...
     @property
     def path(self) -> Path | str: ...
+    @property
+    def folder(self) -> str | None: ...
     @property
     def id(self) -> str: ...
     @property
@@ -275,6 +278,19 @@ def remove(
     take_over: bool,
     storage_options: list[tuple[str, str]],
 ) -> tuple[str, list[str]]: ...
+def add_columns(
+    dataset: str,
+    columns: list[tuple[str, str, list[int], NDArray[np.uint8]]],
+    keys: list[str] | None,
+    generation: int | None,
+    force: bool,
+    threads: int | None,
+    max_record: int,
+    progress: Callable[[dict[str, int]], object] | None,
+    spool: str | None,
+    take_over: bool,
+    storage_options: list[tuple[str, str]],
+) -> tuple[int, list[str]]: ...
 def add_indexes(
     dataset: str,
     threads: int | None,

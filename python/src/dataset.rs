@@ -142,6 +142,17 @@ impl PyDataset {
         Ok(path.into_pyobject(py)?.into_any())
     }
 
+    /// Returns the path or URL of the folder, or `None` for a lone shard and for a concatenation.
+    #[getter]
+    fn folder(&self) -> Option<String> {
+        self.inner.manifest()?;
+        let path = self.inner.path().to_str()?;
+        match path.rsplit_once('/') {
+            Some((folder, _)) if shardpack::place::is_url(self.inner.path()) => Some(folder.to_owned()),
+            _ => Some(self.inner.path().parent()?.to_str()?.to_owned()),
+        }
+    }
+
     /// Returns the id that all shards share, in hexadecimal digits.
     #[getter]
     fn id(&self) -> String {
@@ -162,7 +173,8 @@ impl PyDataset {
 
     #[getter]
     fn nbytes(&self) -> u64 {
-        self.inner.shards().map(|shard| shard.bytes).sum()
+        let of_shards = || self.inner.shards().map(|shard| shard.bytes).sum();
+        self.inner.manifest().map_or_else(of_shards, |manifest| manifest.files().map(|(_, file)| file.bytes).sum())
     }
 
     #[getter]

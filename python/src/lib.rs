@@ -7,6 +7,7 @@
 
 mod arguments;
 mod batch;
+mod columns;
 #[cfg(feature = "cli")]
 mod command;
 mod dataset;
@@ -32,6 +33,8 @@ mod _shardpack {
     use crate::arguments::{cores, option_names};
     #[pymodule_export]
     use crate::batch::{PyBatch, PyTensor};
+    #[pymodule_export]
+    use crate::columns::add_columns;
     #[cfg(feature = "cli")]
     #[pymodule_export]
     use crate::command::command;

@@ -1,0 +1,54 @@
+//! The Python function that adds columns to a dataset.
+
+use crate::errors::{UsageError, raise};
+use crate::watch::watch;
+use numpy::{PyReadonlyArray1, PyUntypedArrayMethods as _};
+use pyo3::prelude::*;
+use shardpack::place::Destination;
+use shardpack_format::Dtype;
+use shardpack_pack::grow::{NewColumn, NewColumns, RewriteOptions};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A new column: its name, its element type, the shape of the value of a sample, and the bytes of all values.
+type GivenColumn<'py> = (String, String, Vec<u64>, PyReadonlyArray1<'py, u8>);
+
+/// Adds columns to the dataset in a folder. Returns the number of the new generation, and notes for the user.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
+pub(crate) fn add_columns(
+    py: Python<'_>,
+    dataset: PathBuf,
+    columns: Vec<GivenColumn<'_>>,
+    keys: Option<Vec<String>>,
+    generation: Option<u32>,
+    force: bool,
+    threads: Option<usize>,
+    max_record: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+    spool: Option<PathBuf>,
+    take_over: bool,
+    storage_options: Vec<(String, String)>,
+) -> PyResult<(u32, Vec<String>)> {
+    let columns = columns.iter().map(column).collect::<PyResult<Vec<_>>>()?;
+    let new = NewColumns { columns: &columns, keys: keys.as_deref(), generation };
+    let limits = shardpack::read_limits(max_record);
+    let to = Destination { path: dataset, spool, take_over };
+    let added = watch(py, progress, crate::writer::describe, |cancel, tell| {
+        let on_progress = |now: &shardpack_writer::Progress| tell(*now);
+        let base = RewriteOptions { force, limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
+        let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
+        let out = to.output(&storage_options, Some(Arc::clone(cancel)))?;
+        shardpack_pack::grow::add_columns(out, &new, &options)
+    })?;
+    let added = added.map_err(|e: shardpack::Error| raise(e))?;
+    Ok((added.generation, added.notes))
+}
+
+fn column<'a>((name, dtype, shape, values): &'a GivenColumn<'_>) -> PyResult<NewColumn<'a>> {
+    let known = Dtype::ALL.iter().copied().find(|known| known.name() == dtype);
+    let unknown = || UsageError::new_err(format!("column `{name}`: values of type {dtype} cannot be stored"));
+    let dtype = known.ok_or_else(unknown)?;
+    debug_assert!(values.is_c_contiguous(), "Python has copied the values");
+    Ok(NewColumn { name: name.clone(), dtype, shape: shape.clone(), bytes: values.as_slice()? })
+}
