@@ -156,8 +156,8 @@ class Loader:
     window : "auto", "memory" or "page-cache", default "auto"
         Where to hold samples while they are mixed. ``"memory"``: in the process, up to 1 GiB divided by the number of
         ranks. ``"page-cache"``: in the page cache of the operating system; each sample is read again when its batch
-        needs it. ``"auto"``: in the page cache if samples take 16 KiB to 1 MiB, the disk is local and there is room;
-        otherwise in memory.
+        needs it. ``"auto"``: in the page cache if samples take 16 KiB to 1 MiB, the dataset is on a local disk or in
+        the ``cache`` there, and there is room; otherwise in memory.
     max_batch : int or str, default "8GiB"
         Largest batch to accept, in bytes or as a string such as ``"16GiB"``. This protects against huge sizes in
         untrusted files. For records and decoded fields, ``max_record`` of the :class:`Dataset` is the limit.

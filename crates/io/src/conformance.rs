@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, LockMode};
 use crate::holder::Holder;
 use crate::objects::Objects;
-use crate::read_at::{Ends, ReadAt, read_exact_at, read_whole};
+use crate::read_at::{Ends, ReadAt, read_exact_at, read_exact_unchecked_at, read_whole};
 use crate::storage::Storage;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -78,8 +78,11 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
     assert_eq!((file.len(), file.is_empty()), (len, bytes.is_empty()));
     let read = |start: usize, end: usize| {
         let mut buffer = vec![0; end - start];
-        read_exact_at(file, Path::new("file"), &mut buffer, start as u64).unwrap();
-        assert!(buffer == bytes[start..end], "bytes {start} to {end} of {len}");
+        for read in [read_exact_at, read_exact_unchecked_at] {
+            buffer.fill(0);
+            read(file, Path::new("file"), &mut buffer, start as u64).unwrap();
+            assert!(buffer == bytes[start..end], "bytes {start} to {end} of {len}");
+        }
     };
     // Advice must not change the bytes that are read, even if a range is announced twice or is beyond the end of the
     // file.

@@ -40,16 +40,8 @@ impl ReadAt for LocalFile {
         page_cache::advise_soon(&self.file, offset, bytes);
     }
 
-    #[cfg(target_os = "linux")]
     fn is_cached(&self, offset: u64) -> Option<bool> {
-        use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
-        let mut byte = [0];
-        match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
-            Ok(read) => Some(read == 1),
-            Err(Errno::AGAIN) => Some(false),
-            // Some file systems, especially network file systems, do not support this flag.
-            Err(_) => None,
-        }
+        page_cache::is_cached(&self.file, offset)
     }
 
     fn drop_cached(&self) {

@@ -47,8 +47,8 @@ pub use holder::Holder;
 #[cfg(any(test, feature = "conformance"))]
 pub use memory::MemoryStorage;
 pub use objects::Objects;
-pub use page_cache::advise_soon;
-pub use read_at::{Ends, ReadAt, Reader, read_ends, read_exact_at, read_whole};
+pub use page_cache::{advise_soon, is_cached};
+pub use read_at::{Ends, ReadAt, Reader, read_ends, read_exact_at, read_exact_unchecked_at, read_whole};
 #[cfg(any(test, feature = "conformance"))]
 pub use rigged::{Fault, Faults, Rig, RiggedStorage};
 pub use storage::{Listed, Storage};

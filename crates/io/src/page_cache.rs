@@ -24,6 +24,19 @@ pub fn advise_soon(file: &File, offset: u64, bytes: u64) {
     }
 }
 
+/// Returns whether the byte at `offset` is in the page cache. Returns `None` if the system does not report this.
+#[cfg(target_os = "linux")]
+pub fn is_cached(file: &File, offset: u64) -> Option<bool> {
+    use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
+    let mut byte = [0];
+    match preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) => Some(read == 1),
+        Err(Errno::AGAIN) => Some(false),
+        // Some file systems, especially network file systems, do not support this flag.
+        Err(_) => None,
+    }
+}
+
 /// Asks the system to drop the pages of the file from memory.
 #[cfg(target_os = "linux")]
 pub(crate) fn drop_cached(file: &File) {
@@ -36,6 +49,12 @@ pub(crate) fn advise_sequential(_: &File) {}
 /// Does nothing, because this system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub fn advise_soon(_: &File, _: u64, _: u64) {}
+
+/// Returns `None`, because this system does not report it.
+#[cfg(not(target_os = "linux"))]
+pub fn is_cached(_: &File, _: u64) -> Option<bool> {
+    None
+}
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn drop_cached(_: &File) {}

@@ -30,6 +30,15 @@ pub trait ReadAt: Send + Sync + Debug {
     /// The error of the operating system or of the store.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause>;
 
+    /// Reads like [`read_at`](Self::read_at), but may skip the storage's own check of the bytes. A caller that finds
+    /// wrong bytes must read them again with `read_at`. The default implementation calls `read_at`.
+    ///
+    /// # Errors
+    /// Same as [`read_at`](Self::read_at).
+    fn read_unchecked_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
+        self.read_at(buffer, offset)
+    }
+
     /// Tells the operating system that the file will be read from front to back. Failures are ignored.
     fn advise_sequential(&self) {}
 
@@ -66,12 +75,29 @@ impl ReadAt for Vec<u8> {
 /// # Errors
 /// `Io` if the file ends too early or cannot be read.
 pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: u64) -> Result<()> {
+    fill(path, buffer, offset, |rest, at| file.read_at(rest, at))
+}
+
+/// Fills `buffer` with [`ReadAt::read_unchecked_at`]. A caller that finds wrong bytes must call [`read_exact_at`].
+///
+/// # Errors
+/// Same as [`read_exact_at`].
+pub fn read_exact_unchecked_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: u64) -> Result<()> {
+    fill(path, buffer, offset, |rest, at| file.read_unchecked_at(rest, at))
+}
+
+fn fill(
+    path: &Path,
+    buffer: &mut [u8],
+    offset: u64,
+    read: impl Fn(&mut [u8], u64) -> Result<usize, Cause>,
+) -> Result<()> {
     let mut patience = PATIENCE;
     let mut done = 0_usize;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
         let at = offset.saturating_add(done as u64);
         let fail = |source| Error::Io { path: path.into(), action: "read", offset: Some(at), source };
-        match file.read_at(rest, at) {
+        match read(rest, at) {
             Ok(0) => {
                 let why = format!("the file ends {} bytes too early", rest.len());
                 return Err(fail(Cause::new(ErrorKind::UnexpectedEof, why)));

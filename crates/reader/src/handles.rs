@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use rustix::io::Errno;
-use shardpack_io::{ReadAt, Storage, read_exact_at};
+use shardpack_io::{ReadAt, Storage, read_exact_at, read_exact_unchecked_at};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -154,5 +154,14 @@ impl ShardFile {
     /// `Io` if the file ends too early or cannot be read.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         Ok(read_exact_at(&*self.handle()?, &self.path, buffer, offset)?)
+    }
+
+    /// Fills `buffer` with the bytes at `offset`, and may skip the storage's own check of the bytes. A caller that
+    /// finds wrong bytes must call [`read_exact_at`](Self::read_exact_at).
+    ///
+    /// # Errors
+    /// Same as [`read_exact_at`](Self::read_exact_at).
+    pub fn read_exact_unchecked_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        Ok(read_exact_unchecked_at(&*self.handle()?, &self.path, buffer, offset)?)
     }
 }

@@ -1,6 +1,6 @@
 //! Opens, announces and reads objects in a folder of a store.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, CachedObject, PageCheck};
 use crate::fetcher::Fetcher;
 use crate::folder::StoreFolder;
 use crate::options::StoreOptions;
@@ -97,11 +97,12 @@ impl Client {
         }
     }
 
-    pub(crate) fn announce(&self, pin: &Arc<Pin>, range: Range<u64>) {
+    pub(crate) fn announce(&self, pin: &Arc<Pin>, cached: Option<&CachedObject>, range: Range<u64>) {
         if self.check().is_err() {
             return;
         }
-        let is_cached = self.folder().cache_of(pin).is_some_and(|(cache, object)| cache.advise(&object, &range));
+        let cache = self.folder().cache.as_ref();
+        let is_cached = cache.zip(cached).is_some_and(|(cache, object)| cache.advise(object, &range));
         if is_cached {
             self.folder().schedule().announce_cached(pin, &range);
         } else {
@@ -123,17 +124,31 @@ impl Client {
         }
     }
 
-    /// Reads bytes that have already arrived, waits for a request in flight, or sends a new request.
-    pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
+    /// Returns whether a byte of the cache is in the page cache. Returns `None` if the cache does not contain the byte,
+    /// or if the system does not report this.
+    pub(crate) fn is_in_memory(&self, cached: &CachedObject, offset: u64) -> Option<bool> {
+        self.check().ok()?;
+        self.folder().cache.as_ref()?.is_in_memory(cached, offset)
+    }
+
+    /// Reads bytes from the cache or bytes that have already arrived, waits for a request in flight, or sends a new
+    /// request.
+    pub(crate) fn read(
+        &self,
+        pin: &Arc<Pin>,
+        cached: Option<(&CachedObject, PageCheck)>,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Cause> {
         self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
         if offset >= end {
             return Ok(0);
         }
-        if let Some((cache, object)) = self.folder().cache_of(pin) {
+        if let Some((cache, (object, check))) = self.folder().cache.as_ref().zip(cached) {
             let unknown = self.folder().schedule().unknown(pin, &(offset..end));
             let unknown = to_usize(unknown).min(buffer.len());
-            let read = cache.read(&object, offset, buffer.get_mut(..unknown).unwrap_or_default());
+            let read = cache.read(object, check, offset, buffer.get_mut(..unknown).unwrap_or_default());
             if read > 0 {
                 return Ok(read);
             }

@@ -22,7 +22,7 @@ impl Upload {
         let key = self.key(name)?;
         let found = self.ask(async || self.store.head(&key).await)?;
         let pin = self.client.pin(key, found.size, found.e_tag, found.last_modified.timestamp())?;
-        Ok(Object { client: Arc::clone(&self.client), pin, is_alone: true })
+        Ok(Object::new(&self.client, pin, true))
     }
 
     fn whole(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>, Cause> {

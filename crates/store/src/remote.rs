@@ -93,7 +93,7 @@ impl Storage for Remote {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         let pin = self.client.open(name).map_err(|error| Error::io(self.path.join(name), "open", error))?;
-        Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: false }))
+        Ok(Arc::new(Object::new(&self.client, pin, false)))
     }
 
     fn names(&self) -> Result<Vec<String>> {
@@ -125,7 +125,7 @@ impl Storage for Remote {
         let key = self.client.folder().key_below(&listed.name).map_err(|error| fail(error.cause()))?;
         let modified = listed.modified_ns.div_euclid(1_000_000_000);
         let pin = self.client.pin(key, listed.bytes, listed.e_tag.clone(), modified).map_err(fail)?;
-        Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: true }))
+        Ok(Arc::new(Object::new(&self.client, pin, true)))
     }
 
     fn read_ahead_bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ use super::transform;
 use crate::rows::RowMut;
 use crate::sample::SampleAt;
 use crate::stats::{Counters, add, add_since};
-use crate::supply::{LargeRecord, StagedValue, Supply, check, read_alone};
+use crate::supply::{LargeRecord, StagedValue, Supply, check, read_checked};
 use shardpack_format::{Error as FormatError, bug};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_reader::raw::name_field;
@@ -71,13 +71,10 @@ impl RowDecoder {
     }
 
     fn decode_alone(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
-        let counters = context.counters;
-        let start = Instant::now();
         let mut buffer = std::mem::take(&mut self.record);
-        let result = read_alone(shard, target.at.record, &mut buffer).and_then(|bytes| {
-            add_since(&counters.read, start);
-            add(&counters.read_bytes, bytes.len() as u64);
-            self.decode_record(context, shard, bytes, target)
+        let result = read_checked(shard, target.at, &mut buffer, context.counters).and_then(|(frame, bytes)| {
+            let payload = RecordBytes::Whole { frame: &frame, bytes };
+            self.decode_payload(target.record(context, shard, payload), context, target)
         });
         // Large records are read here only after an error, so their buffer is not kept.
         if context.recipe.fields.large_bytes.is_none_or(|large| (buffer.len() as u64) < large) {
@@ -101,8 +98,18 @@ impl RowDecoder {
         let record = target.record(context, shard, RecordBytes::Elsewhere);
         let frame = check(shard, target.at.record, bytes).map_err(|error| record.named(error))?;
         add_since(&context.counters.crc, start);
-        let added = &AddedRecords::read(context, shard, target.at.record)?;
-        let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, added, ..record };
+        let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
+        self.decode_payload(record, context, target)
+    }
+
+    fn decode_payload(
+        &mut self,
+        record: RowRecord<'_>,
+        context: Context<'_>,
+        target: &mut RowTarget<'_>,
+    ) -> Result<()> {
+        let added = &AddedRecords::read(context, record.shard, record.at.record)?;
+        let record = RowRecord { added, ..record };
         let record = self.placed(record).map_err(|error| record.named(error))?;
         self.decode_fields(context, record, target)
     }

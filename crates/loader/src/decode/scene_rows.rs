@@ -7,12 +7,12 @@ use super::record::{RecordBytes, RowField, RowRecord};
 use crate::patches::{ClassPlan, PatchPlan};
 use crate::sample::SampleAt;
 use crate::stage::Memo;
-use crate::stats::{add, add_since};
-use crate::supply::{Scene, SceneContent, SceneField, ScenePatch, SceneRead, SceneRecord, check, read_alone};
+use crate::stats::add_since;
+use crate::supply::{Scene, SceneContent, SceneField, ScenePatch, SceneRead, SceneRecord, read_checked};
 use shardpack_format::{Error as FormatError, Frame, bug};
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::raw::name_field;
-use shardpack_reader::{Error, Result, Shard};
+use shardpack_reader::{Result, Shard};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -44,11 +44,7 @@ impl RowDecoder {
             return self.keep_scene(context, record, read, plan);
         }
         let mut buffer = std::mem::take(&mut self.record);
-        let start = Instant::now();
-        let result = read_alone(shard, at.record, &mut buffer).and_then(|bytes| {
-            add_since(&context.counters.read, start);
-            add(&context.counters.read_bytes, bytes.len() as u64);
-            let frame = checked(context, record, bytes)?;
+        let result = read_checked(shard, at, &mut buffer, context.counters).and_then(|(frame, bytes)| {
             let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
             self.decode_scene(context, record, read, plan)
         });
@@ -102,16 +98,13 @@ impl RowDecoder {
         // Check the length before allocating memory for the record.
         shard.check_length(number)?;
         let mut buffer = plan.scene_room(shard.row(number)?.length);
-        let start = Instant::now();
-        let length = read_alone(shard, number, &mut buffer)?.len();
-        add_since(&counters.read, start);
-        add(&counters.read_bytes, length as u64);
+        let (frame, bytes) = read_checked(shard, record.at, &mut buffer, counters)?;
+        let length = bytes.len();
         let count = self.fields.len() as u64;
         let first = counters.memos.fetch_add(count, Ordering::Relaxed);
         let memos = (first..first + count).map(|id| Memo::new(id, read.patches.len() as u64)).collect();
         let stored = SceneRecord::new(buffer, length, memos);
         let bytes = stored.bytes();
-        let frame = checked(context, record, bytes)?;
         let record = RowRecord { payload: RecordBytes::Scene { frame: &frame, bytes, memos: &stored.memos }, ..record };
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         if let Some(&first) = draws.first() {
@@ -252,11 +245,4 @@ fn copy(from: &[u8], out: &mut [u8]) {
         bug("a patch and its row differ in size");
     }
     out.copy_from_slice(from);
-}
-
-fn checked(context: Context<'_>, record: RowRecord<'_>, bytes: &[u8]) -> Result<Frame, Error> {
-    let start = Instant::now();
-    let frame = check(record.shard, record.at.record, bytes).map_err(|error| record.named(error))?;
-    add_since(&context.counters.crc, start);
-    Ok(frame)
 }

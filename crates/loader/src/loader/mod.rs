@@ -11,7 +11,7 @@ use crate::fields::Fields;
 use crate::mixing;
 use crate::options::LoaderOptions;
 use crate::order::{OrderState, Share};
-use crate::planner::{Epochs, Held};
+use crate::planner::{Epochs, Held, ReadAheadStart};
 use crate::pool::{Pool, PoolShared};
 use crate::supply::Resident;
 use shardpack_reader::{Dataset, Error, Result};
@@ -308,7 +308,8 @@ impl Loader {
         self.delivered = 0;
         self.phase = EpochPhase::Fresh;
         if self.resident.is_none() {
-            self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
+            let (generation, goes_on, held) = (planner.generation, self.goes_on, self.held);
+            self.shared.redirect_read_ahead(ReadAheadStart { generation, start: *state, goes_on, held });
         }
         // Hold the lock until the state is updated, so no thread plans the new epoch before that.
         let mut shared = self.shared.state();

@@ -5,7 +5,7 @@ use crate::decode::Recipe;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
 use crate::order::{End, Members, Order, OrderState, Runs, Sampling, Share, Sources, World};
-use crate::planner::{self, Epochs, Held, Planner, Predicted, ReadAhead};
+use crate::planner::{self, Epochs, Held, Planner, Predicted, ReadAhead, ReadAheadStart};
 use crate::pool::PoolShared;
 use crate::ring::{Ring, RingLimits};
 use crate::stage::Keeper;
@@ -116,7 +116,7 @@ impl Loader {
         refuse_no_batch(&share, &epochs, &options)?;
         let mut read_ahead = ReadAhead::new(Arc::clone(&epochs), sources.clone());
         if read_ahead.is_wanted() && resident.is_none() {
-            read_ahead.restart(0, start, false);
+            read_ahead.restart(ReadAheadStart { generation: 0, start, goes_on: false, held });
         }
         let on_device = resident.as_ref().is_some_and(|resident| resident.is_enough());
         let (most, stage) = (options.resources.max_batch_bytes, options.resources.stage.clone());

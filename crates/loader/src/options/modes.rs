@@ -164,9 +164,9 @@ pub enum OnCorrupt {
 #[non_exhaustive]
 pub enum Window {
     /// Chooses the page cache if records average at least 16 KiB and none exceeds 1 MiB, the dataset is on a local
-    /// disk, and at the start of the epoch the page cache has room for four windows or already contains the dataset,
-    /// as 64 probes show. Otherwise chooses the loader's memory. If the page cache is chosen, later epochs use it
-    /// too.
+    /// disk or in a store's cache there, and at the start of the epoch the page cache has room for four windows or
+    /// already contains the dataset, as 64 probes show. Otherwise chooses the loader's memory. If the page cache is
+    /// chosen, later epochs use it too.
     #[default]
     Auto,
     /// The loader's memory. Every run is read once, as a whole. Suits any disk and any network.

@@ -10,7 +10,7 @@ mod scenes;
 pub(crate) use epochs::Epochs;
 pub(crate) use held::Held;
 pub(crate) use predict::{Predicted, predict};
-pub(crate) use read_ahead::ReadAhead;
+pub(crate) use read_ahead::{ReadAhead, ReadAheadStart};
 
 use crate::fields::{FieldPlan, Fields, RowSize};
 use crate::openings::{Failed, Shards};

@@ -1,8 +1,12 @@
 //! Announces reads to network storage before the planner reaches them, because the reads of the few planned batches
 //! are not enough requests to use the full bandwidth. Announcements continue into the next epoch, so its first
 //! batches do not wait.
+//!
+//! If the dataset is in a cache on the local disk, and that cache is in the page cache, reads are not announced, because
+//! each announcement opens a file. After the first miss, they are announced again.
 
 use super::epochs::Epochs;
+use super::held::Held;
 use super::pieces;
 use crate::order::{OrderState, Sources, Steps};
 use shardpack_reader::Dataset;
@@ -16,6 +20,16 @@ const MOST_READS: usize = 1 << 13;
 /// extra round trip.
 const SHARDS_AHEAD: usize = 64;
 
+/// The epoch that the read-ahead must switch to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadAheadStart {
+    pub(crate) generation: u64,
+    pub(crate) start: OrderState,
+    /// True if the caller will probably want the next epoch too.
+    pub(crate) goes_on: bool,
+    pub(crate) held: Held,
+}
+
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     dataset: Dataset,
@@ -27,8 +41,10 @@ pub(crate) struct ReadAhead {
     pub(crate) generation: u64,
     /// Start of the current epoch, or `None` if the storage needs no announcements.
     epoch: Option<OrderState>,
-    /// True if the caller will probably want the next epoch too.
     goes_on: bool,
+    /// Number of misses in the cache when the epoch started, if all samples seemed to be in the page cache and nothing
+    /// has been missed since.
+    misses: Option<u64>,
     at: Option<OrderState>,
     steps: Option<Steps>,
     /// Samples and epoch of each read that has not been announced yet, although its shard has.
@@ -52,6 +68,7 @@ impl ReadAhead {
             generation: 0,
             epoch: None,
             goes_on: false,
+            misses: None,
             at: None,
             steps: None,
             coming: VecDeque::new(),
@@ -67,9 +84,11 @@ impl ReadAhead {
 
     /// Switches to another epoch. If the planner has already started this epoch, the generation is unchanged
     /// and announcements simply continue.
-    pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
+    pub(crate) fn restart(&mut self, to: ReadAheadStart) {
+        let ReadAheadStart { generation, start, goes_on, held } = to;
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
+        self.misses = (held == Held::ALONE).then(|| self.dataset.traffic().cache.misses);
         if generation == self.generation && before.is_some() {
             return;
         }
@@ -102,6 +121,7 @@ impl ReadAhead {
     /// Records that the planner has reached `planned` reads, whose shards are open. Announces the reads that were not
     /// announced before.
     pub(crate) fn reach(&mut self, planned: u64) {
+        self.misses = self.misses.filter(|misses| self.dataset.traffic().cache.misses == *misses);
         while self.planned < planned {
             self.planned += 1;
             match self.ahead.pop_front() {
@@ -114,7 +134,7 @@ impl ReadAhead {
     /// Announces the next read. Returns false if announcements are already far enough ahead. May wait for a shard to
     /// open.
     pub(crate) fn advance(&mut self) -> bool {
-        if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
+        if self.misses.is_some() || self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
         }
         let Some((bytes, epoch)) = self.announce_next() else { return false };
@@ -146,10 +166,13 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the reads of these samples, which are the same reads as the planner's. Returns their total size in
-    /// bytes.
+    /// Announces the reads of these samples, which are the same reads as the planner's. Returns the total size of the
+    /// announced reads in bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
+        if self.misses.is_some() {
+            return sum;
+        }
         for (number, records) in self.dataset.records_of(samples) {
             // Ignore errors. The batch of these samples reports them.
             let Ok(shard) = self.dataset.shard(number) else { continue };

@@ -4,9 +4,8 @@ use crate::batch::Home;
 use crate::decode::{Context, Recipe};
 use crate::memory::Allocate;
 use crate::openings::{Failed, Openings};
-use crate::order::OrderState;
 use crate::plan::{Announcement, BatchPlan};
-use crate::planner::{Planner, ReadAhead};
+use crate::planner::{Planner, ReadAhead, ReadAheadStart};
 use crate::ring::Ring;
 use crate::rows::{RowMut, Rows};
 use crate::stage::{Completed, Ending, Refusals, SlotRoom, Stage, Ticket, fewer_slots};
@@ -31,7 +30,7 @@ pub(crate) struct PoolShared {
     /// Number of threads that are reporting to the read-ahead.
     has_news: AtomicU32,
     /// Epoch that the read-ahead must switch to, or `None` after it has switched.
-    orders: Mutex<Option<(u64, OrderState, bool)>>,
+    orders: Mutex<Option<ReadAheadStart>>,
     /// True if reads are announced far ahead. In that case, only the read-ahead announces reads, and each read only
     /// once.
     is_far: bool,
@@ -86,10 +85,9 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Switches the read-ahead to another epoch, and lets it continue into the following one if `goes_on` is true.
-    /// Does not block even if the read-ahead is waiting for a shard.
-    pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
-        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
+    /// Switches the read-ahead to another epoch. Does not block even if the read-ahead is waiting for a shard.
+    pub(crate) fn redirect_read_ahead(&self, to: ReadAheadStart) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
     }
 
     /// Reports the number of planned reads to the read-ahead, which announces any that are missing before
@@ -119,8 +117,8 @@ impl PoolShared {
 
     fn take_orders(&self, read_ahead: &mut ReadAhead) {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((generation, start, goes_on)) = orders {
-            read_ahead.restart(generation, start, goes_on);
+        if let Some(to) = orders {
+            read_ahead.restart(to);
         }
     }
 

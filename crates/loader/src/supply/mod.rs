@@ -24,7 +24,7 @@ pub(crate) use parts::{
     KeptBytes, LargeRecord, MadeField, PartScratch, PartTarget, RecordPart, StagedValue, UnmadeRow, WindowedSplit,
 };
 pub(crate) use parts::{size, steps, within};
-pub(crate) use record::{check, read_alone};
+pub(crate) use record::{check, read_alone, read_checked};
 pub use resident::Watch;
 pub(crate) use resident::{Residence, Resident, ResidentValue, fill};
 pub(crate) use run::LoadedRun;

@@ -22,6 +22,8 @@ pub(crate) const PAGE: u64 = 64 << 10;
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
+/// Length of a file name: a SHA-256 in hexadecimal digits, and `.block`.
+const FILE_NAME: usize = 70;
 /// Maximum length of an identity. URLs, keys and ETags are much shorter.
 const MOST_IDENTITY: u64 = 1 << 20;
 
@@ -29,6 +31,15 @@ const MOST_IDENTITY: u64 = 1 << 20;
 pub(crate) struct CachedObject {
     pub(crate) name: String,
     pub(crate) size: u64,
+}
+
+/// The pages whose CRC32 a read compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageCheck {
+    /// All pages that contain a byte of the range. They are read as a whole.
+    All,
+    /// None, because the caller checks the bytes itself. Only the range is read.
+    None,
 }
 
 /// A run of consecutive pages of an object. Its length is a power of two, and the number of its first page is a
@@ -78,9 +89,7 @@ impl PageSpan {
     }
 
     pub(crate) fn file_name(self, object: &CachedObject) -> String {
-        let digest = Sha256::digest(self.identity(object).as_bytes());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{hex}.block")
+        name_of(&self.identity(object))
     }
 
     /// Returns the header of the block's file. `bytes` is the content that follows it.
@@ -127,13 +136,23 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
+    /// Returns the name of the block's file, and the length of its header.
+    pub(crate) fn file(self, object: &CachedObject) -> (String, u64) {
+        let identity = self.identity(object);
+        (name_of(&identity), self.head_len(object, &identity))
+    }
+
+    fn head_len(self, object: &CachedObject, identity: &str) -> u64 {
+        let all = self.bytes(object);
+        (HEAD + identity.len()) as u64 + (all.end - all.start).div_ceil(PAGE) * 4
+    }
+
     /// Returns the offset of the first page and the CRC32s of all pages, or `None` if the file belongs to a
     /// different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
-        let sums_len = usize_of((all.end - all.start).div_ceil(PAGE)) * 4;
-        let mut head = vec![0; HEAD + identity.len() + sums_len];
+        let mut head = vec![0; usize_of(self.head_len(object, &identity))];
         if file.metadata().ok()?.len() != head.len() as u64 + (all.end - all.start) {
             return None;
         }
@@ -190,6 +209,18 @@ impl BlockHead {
         let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];
         self.span.file_name(&self.object) == name && self.span.read(&self.object, file, &wanted, &mut bytes).is_some()
     }
+}
+
+/// Returns the name of the file with this identity.
+fn name_of(identity: &str) -> String {
+    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' - 10 + value });
+    let mut name = String::with_capacity(FILE_NAME);
+    for byte in Sha256::digest(identity.as_bytes()) {
+        name.push(digit(byte >> 4));
+        name.push(digit(byte & 15));
+    }
+    name.push_str(".block");
+    name
 }
 
 /// Splits `5:store rest` into `store` and ` rest`.

@@ -126,7 +126,7 @@ impl CacheFolder {
     pub fn verify(&self) -> Result<CacheCheck> {
         let mut check = CacheCheck::default();
         self.each_block(|name, head, bytes| {
-            let Ok(file) = self.cache.file(name) else { return };
+            let Ok((file, _)) = self.cache.file(name) else { return };
             if head.is_some_and(|head| head.is_whole(name, &file)) {
                 check.whole.add(bytes);
             } else if self.cache.drop_block(name, &file) {
@@ -141,9 +141,8 @@ impl CacheFolder {
     fn each_block(&self, mut take: impl FnMut(&str, Option<&BlockHead>, u64)) -> Result<()> {
         let names = self.cache.names().map_err(|error| Error::io(self.path.clone(), "list", error))?;
         for name in names.iter().filter(|name| is_block(name)) {
-            let Ok(file) = self.cache.file(name) else { continue };
-            let bytes = file.metadata().map_or(0, |meta| meta.len());
-            take(name, BlockHead::read(&file).as_ref(), bytes);
+            let Ok((file, meta)) = self.cache.file(name) else { continue };
+            take(name, BlockHead::read(&file).as_ref(), meta.len());
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ mod block;
 mod contents;
 mod locks;
 
-pub(crate) use block::{CachedObject, PAGE, WHOLE, bytes_of, pages_of};
+pub(crate) use block::{CachedObject, PAGE, PageCheck, WHOLE, bytes_of, pages_of};
 pub use contents::{BlockCount, CacheCheck, CacheFolder, CachedDataset};
 pub(crate) use locks::BlockLocks;
 
@@ -17,11 +17,12 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdir, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use shardpack_format::to_usize;
-use shardpack_io::{CacheStats, Error, Result, advise_soon};
-use std::fs::File;
+use shardpack_io::{CacheStats, Error, Result, advise_soon, is_cached};
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,6 +54,15 @@ struct WriteAllowance {
     left: u64,
     /// Number of bytes that are reserved for blocks and may not have been written yet.
     underway: u64,
+}
+
+/// The open file of a block.
+struct OpenBlock {
+    span: PageSpan,
+    file: File,
+    meta: Metadata,
+    /// Length of the header, which the block's bytes follow.
+    head_len: u64,
 }
 
 impl Cache {
@@ -89,7 +99,7 @@ impl Cache {
             return Err(refuse(format!("it contains the file `{name}`")));
         }
         let mut mark = Vec::new();
-        let read = cache.file(MARKER).and_then(|file| file.take(1 << 10).read_to_end(&mut mark));
+        let read = cache.file(MARKER).and_then(|(file, _)| file.take(1 << 10).read_to_end(&mut mark));
         if read.is_err() || mark != MARK {
             return Err(refuse(format!("its file `{MARKER}` is damaged or unreadable")));
         }
@@ -150,38 +160,58 @@ impl Cache {
     }
 
     fn get(&self, object: &CachedObject, span: PageSpan, pages: &Range<u64>) -> Option<Bytes> {
-        let file = self.file(&span.file_name(object)).ok()?;
+        let block = self.open_block(object, span)?;
         let wanted = bytes_of(pages, object.size);
         let mut bytes = vec![0; usize::try_from(wanted.end - wanted.start).ok()?];
-        self.read_block(object, span, &file, &wanted, &mut bytes)?;
+        self.read_block(object, &block, &wanted, &mut bytes)?;
         Some(bytes.into())
     }
 
-    fn read_block(
-        &self,
-        object: &CachedObject,
-        span: PageSpan,
-        file: &File,
-        wanted: &Range<u64>,
-        out: &mut [u8],
-    ) -> Option<()> {
-        let read = span.read(object, file, wanted, out);
-        if read.is_none() {
+    fn open_block(&self, object: &CachedObject, span: PageSpan) -> Option<OpenBlock> {
+        let (name, head_len) = span.file(object);
+        let (file, meta) = self.file(&name).ok()?;
+        Some(OpenBlock { span, file, meta, head_len })
+    }
+
+    fn read_block(&self, object: &CachedObject, block: &OpenBlock, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
+        let OpenBlock { span, file, .. } = block;
+        if span.read(object, file, wanted, out).is_none() {
             if self.drop_block(&span.file_name(object), file) {
                 self.count(|stats| stats.dropped += 1);
             }
             return None;
         }
-        let modified = file.metadata().and_then(|meta| meta.modified());
-        if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
+        self.count_hit(block, out.len());
+        Some(())
+    }
+
+    /// Reads a block without comparing CRC32s. Returns `None` if the file does not have the length of the block.
+    fn read_unchecked(
+        &self,
+        object: &CachedObject,
+        block: &OpenBlock,
+        wanted: &Range<u64>,
+        out: &mut [u8],
+    ) -> Option<()> {
+        let OpenBlock { span, file, meta, head_len } = block;
+        let all = span.bytes(object);
+        if meta.len() != head_len + (all.end - all.start) {
+            return None;
+        }
+        file.read_exact_at(out, head_len + wanted.start.checked_sub(all.start)?).ok()?;
+        self.count_hit(block, out.len());
+        Some(())
+    }
+
+    fn count_hit(&self, block: &OpenBlock, bytes: usize) {
+        if block.meta.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
             // In a read-only folder, this fails and the block keeps its old age.
-            let _ = file.set_modified(SystemTime::now());
+            let _ = block.file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
             stats.hits += 1;
-            stats.hit_bytes += out.len() as u64;
+            stats.hit_bytes += bytes as u64;
         });
-        read
     }
 
     /// Removes a damaged block. Returns false if another reader has already removed it. A new block with the same
@@ -205,20 +235,27 @@ impl Cache {
 
     /// Fills `buffer` up to the first byte that is not cached, and returns the number of bytes read. Runs on the
     /// reader's own thread, which avoids waking up another thread.
-    pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
+    pub(crate) fn read(&self, object: &CachedObject, check: PageCheck, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let at = offset.saturating_add(done as u64);
-            let Some((span, file)) = self.block_at(object, at) else { break };
-            let wanted = at..span.bytes(object).end.min(at.saturating_add(rest.len() as u64));
+            let Some(block) = self.block_at(object, at) else { break };
+            let wanted = at..block.span.bytes(object).end.min(at.saturating_add(rest.len() as u64));
             let len = to_usize(wanted.end.saturating_sub(wanted.start));
             let Some(out) = rest.get_mut(..len).filter(|out| !out.is_empty()) else { break };
-            if self.read_block(object, span, &file, &wanted, out).is_none() {
+            let is_read = check == PageCheck::None && self.read_unchecked(object, &block, &wanted, out).is_some();
+            if !is_read && self.read_block(object, &block, &wanted, out).is_none() {
                 break;
             }
             done += len;
         }
         done
+    }
+
+    /// Returns whether a byte of the cache is in the page cache. Returns `None` if the byte is not in the cache.
+    pub(crate) fn is_in_memory(&self, object: &CachedObject, offset: u64) -> Option<bool> {
+        let OpenBlock { span, file, head_len, .. } = self.block_at(object, offset)?;
+        is_cached(&file, head_len + offset.checked_sub(span.bytes(object).start)?)
     }
 
     /// Asks the operating system to read a range of the cache in advance. Returns false if a part of the range seems
@@ -227,7 +264,7 @@ impl Cache {
         let end = range.end.min(object.size);
         let mut at = range.start;
         while at < end {
-            let Some((span, file)) = self.block_at(object, at) else { return false };
+            let Some(OpenBlock { span, file, .. }) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
             let bytes = all.end.min(end).saturating_sub(at);
             // Add one page for the header, which is shorter than a page.
@@ -238,12 +275,12 @@ impl Cache {
     }
 
     /// Returns the largest block that contains this byte. Looks only at file names.
-    fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
+    fn block_at(&self, object: &CachedObject, offset: u64) -> Option<OpenBlock> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
         loop {
-            if let Ok(file) = self.file(&span.file_name(object)) {
-                return Some((span, file));
+            if let Some(block) = self.open_block(object, span) {
+                return Some(block);
             }
             span = span.halves()?.into_iter().find(|half| !half.within(&page).is_empty())?;
         }
@@ -275,11 +312,12 @@ impl Cache {
         }
     }
 
-    fn file(&self, name: &str) -> io::Result<File> {
+    fn file(&self, name: &str) -> io::Result<(File, Metadata)> {
         // Opening a pipe would block without `NONBLOCK`.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(openat(&self.folder, name, flags, Mode::empty())?);
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
+        let meta = file.metadata()?;
+        if meta.is_file() { Ok((file, meta)) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
     fn unfinished(&self) -> String {

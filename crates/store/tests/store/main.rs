@@ -5,6 +5,7 @@
 mod attacks;
 mod bucket;
 mod cache;
+mod cached_loader;
 mod faulty;
 mod hub;
 mod liar;
