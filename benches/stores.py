@@ -5,8 +5,9 @@ server.
 
 PHOTOS is a folder of class folders of JPEGs. Without it, the bench makes pictures from smoothed noise. The store is
 `peers/bucket.py` on the loopback interface. Server and readers share the cores. The sides take turns. Each runs three
-epochs in its own process. The median epoch is reported, or the first epoch if the cache starts empty. The peers are
-webdataset, mosaicml-streaming and s3torchconnector, if `--python` has them.
+epochs in its own process. The median epoch is reported, or the first epoch if the cache starts empty. Two plain clients
+(`peers/plain_client.py`) show the limit of the server: one requests as many bytes as a sample has, the other 4 MiB. The
+peers are webdataset, mosaicml-streaming and s3torchconnector, if `--python` has them.
 """
 
 import contextlib
@@ -105,6 +106,15 @@ def peer(python, code, endpoint, count, samples):
     return float(done.stdout.split()[-1]) if done.returncode == 0 else done.stderr.strip().splitlines()[-1:]
 
 
+# Bytes of a request of a plain client (None: the mean of a sample), processes, and connections of each.
+PLAIN = {"plain client, single samples": (None, 2, 4), "plain client, 4 MiB": (4 << 20, 2, 2)}
+
+
+def plain(root, endpoint, size, processes, threads):
+    """Returns the bytes per second that a plain client reads."""
+    return float(bench.run(sys.executable, BENCHES / "peers/plain_client.py", endpoint.rsplit(":", 1)[1], root, "bucket/train", size, processes, threads))
+
+
 def main():
     options = bench.arguments(
         __doc__.splitlines()[0],
@@ -141,7 +151,7 @@ def main():
 
 def measure(options, command, folder, bucket, count, samples, chosen):
     """Returns a table with the rates of all sides. They are measured in turns."""
-    rates, notes, network = {}, [], {}
+    rates, times, notes, network = {}, {}, [], {}
     loads = [options.load] if options.load else list(LOADS)
     with server(folder) as near, server(folder, 0.1) as far:
 
@@ -150,6 +160,7 @@ def measure(options, command, folder, bucket, count, samples, chosen):
             done = bench.run(command, "bench", place, *LOADS[load], "--epochs", epochs, "--json", *more, env=environment)
             found = json.loads(done)
             rates.setdefault((name, load), []).append(found["samples_per_s"])
+            times.setdefault((name, load), []).append(found["cpu_s_per_sample"])
             network[f"{name}, {load}"] = found["network"]
 
         for _ in range(options.rounds):
@@ -160,6 +171,9 @@ def measure(options, command, folder, bucket, count, samples, chosen):
                 own("store, an empty cache", "s3://bucket/train", near, load, "--cache", folder / "cache", epochs=1)
                 own("store, from the cache", "s3://bucket/train", near, load, "--cache", folder / "cache")
                 own("store, 100 ms more", "s3://bucket/train", far, load)
+            mean = bench.tree_bytes(bucket / "train") / samples
+            for name, (size, processes, threads) in PLAIN.items() if "stored bytes" in loads else []:
+                rates.setdefault((name, "stored bytes"), []).append(plain(folder, near, size or round(mean), processes, threads) / mean)
             for name, code in list(chosen.items()) if "stored bytes" in loads else []:
                 found = peer(options.python, code, near, count, samples)
                 if isinstance(found, float):
@@ -168,7 +182,7 @@ def measure(options, command, folder, bucket, count, samples, chosen):
                     notes.append(f"{name} did not run: {found}")
                     del chosen[name]
     middle = {side: bench.median(some) for side, some in rates.items()}
-    row = lambda name, load: {"load": load, "side": name, "samples/s": middle[name, load], "÷ local disk": middle[name, load] / middle["local disk", load], "÷ store": middle[name, load] / middle["store", load]}
+    row = lambda name, load: {"load": load, "side": name, "samples/s": middle[name, load], "÷ local disk": middle[name, load] / middle["local disk", load], "÷ store": middle[name, load] / middle["store", load], "CPU µs of a sample": bench.median(times[name, load]) * 1e6 if (name, load) in times else ""}
     return [row(name, load) for load in loads for name, of in middle if of == load], notes, network
 
 
