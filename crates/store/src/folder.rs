@@ -94,7 +94,7 @@ impl StoreFolder {
     /// Returns the cache and the object's entry in it, or `None` if the object cannot be cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
-        Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))
+        Some((cache, cache.object(pin.id, pin.key.as_ref(), e_tag, pin.size)))
     }
 }
 

@@ -29,6 +29,8 @@ const MOST_IDENTITY: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct CachedObject {
+    /// Number of the object among those that the cache has open.
+    pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) size: u64,
 }
@@ -45,13 +47,21 @@ pub(crate) enum PageCheck {
 /// A run of consecutive pages of an object. Its length is a power of two, and the number of its first page is a
 /// multiple of the length. Only a few blocks can therefore contain a given page, and a reader can compute their
 /// names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PageSpan {
     first: u64,
     pages: u64,
 }
 
 impl PageSpan {
+    /// Size of the largest block in bytes.
+    pub(crate) const MOST_BYTES: u64 = WHOLE * PAGE;
+
+    /// Returns all blocks that can contain a page, from the largest to the smallest.
+    pub(crate) fn containing(page: u64) -> impl Iterator<Item = Self> + Clone {
+        (0..=WHOLE.ilog2()).rev().map(move |level| Self { first: page >> level << level, pages: 1 << level })
+    }
+
     /// Returns all blocks of the largest size that overlap these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
@@ -191,7 +201,7 @@ impl BlockHead {
         let [pages, first, size, name] = identity.rsplitn(4, ' ').collect::<Vec<_>>().try_into().ok()?;
         let (store, rest) = counted(name)?;
         let (key, _) = counted(rest.strip_prefix(' ')?)?;
-        let object = CachedObject { name: name.to_owned(), size: size.parse().ok()? };
+        let object = CachedObject { id: 0, name: name.to_owned(), size: size.parse().ok()? };
         let span = PageSpan { first: first.parse().ok()?, pages: pages.parse().ok()? };
         let is_span = span.pages.is_power_of_two() && span.pages <= WHOLE && span.first <= u64::MAX / PAGE - WHOLE;
         is_span.then(|| Self { store: store.to_owned(), key: key.to_owned(), object, span })
@@ -260,7 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn object(size: u64) -> CachedObject {
-        CachedObject { name: "5:store 3:key 3:tag".into(), size }
+        CachedObject { id: 0, name: "5:store 3:key 3:tag".into(), size }
     }
 
     proptest! {

@@ -7,6 +7,7 @@
 mod block;
 mod contents;
 mod locks;
+mod open_blocks;
 
 pub(crate) use block::{CachedObject, PAGE, PageCheck, WHOLE, bytes_of, pages_of};
 pub use contents::{BlockCount, CacheCheck, CacheFolder, CachedDataset};
@@ -14,6 +15,7 @@ pub(crate) use locks::BlockLocks;
 
 use block::{PageSpan, is_block};
 use bytes::Bytes;
+use open_blocks::{OpenBlock, OpenBlocks};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdir, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use shardpack_format::to_usize;
@@ -25,7 +27,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the file that marks a folder as a cache.
@@ -47,6 +49,7 @@ pub(crate) struct Cache {
     allowance: Mutex<WriteAllowance>,
     next: AtomicU64,
     is_off: AtomicBool,
+    open: OpenBlocks,
 }
 
 #[derive(Debug, Default)]
@@ -54,15 +57,6 @@ struct WriteAllowance {
     left: u64,
     /// Number of bytes that are reserved for blocks and may not have been written yet.
     underway: u64,
-}
-
-/// The open file of a block.
-struct OpenBlock {
-    span: PageSpan,
-    file: File,
-    meta: Metadata,
-    /// Length of the header, which the block's bytes follow.
-    head_len: u64,
 }
 
 impl Cache {
@@ -83,6 +77,7 @@ impl Cache {
             allowance: Mutex::default(),
             next: AtomicU64::new(0),
             is_off: AtomicBool::new(false),
+            open: OpenBlocks::new(most / PART),
         };
         let foreign = |name: &String| name != MARKER && !is_block(name) && !is_unfinished(name);
         let names = cache.names().map_err(fail)?;
@@ -119,10 +114,10 @@ impl Cache {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
 
-    pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> CachedObject {
+    pub(crate) fn object(&self, id: u64, key: &str, e_tag: &str, size: u64) -> CachedObject {
         let store = &self.store;
         let name = format!("{}:{store} {}:{key} {}:{e_tag}", store.len(), key.len(), e_tag.len());
-        CachedObject { name, size }
+        CachedObject { id, name, size }
     }
 
     /// Splits the pages into ranges, in order. Each range has its bytes, or `None` if they are missing or
@@ -176,12 +171,13 @@ impl Cache {
     fn read_block(&self, object: &CachedObject, block: &OpenBlock, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let OpenBlock { span, file, .. } = block;
         if span.read(object, file, wanted, out).is_none() {
+            self.open.close(object.id, *span);
             if self.drop_block(&span.file_name(object), file) {
                 self.count(|stats| stats.dropped += 1);
             }
             return None;
         }
-        self.count_hit(block, out.len());
+        self.count_hit(object, block, out.len());
         Some(())
     }
 
@@ -199,14 +195,16 @@ impl Cache {
             return None;
         }
         file.read_exact_at(out, head_len + wanted.start.checked_sub(all.start)?).ok()?;
-        self.count_hit(block, out.len());
+        self.count_hit(object, block, out.len());
         Some(())
     }
 
-    fn count_hit(&self, block: &OpenBlock, bytes: usize) {
+    fn count_hit(&self, object: &CachedObject, block: &OpenBlock, bytes: usize) {
         if block.meta.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
             // In a read-only folder, this fails and the block keeps its old age.
             let _ = block.file.set_modified(SystemTime::now());
+            // The next hit opens the file again, and learns its new age.
+            self.open.close(object.id, block.span);
         }
         self.count(|stats| {
             stats.hits += 1;
@@ -254,8 +252,8 @@ impl Cache {
 
     /// Returns whether a byte of the cache is in the page cache. Returns `None` if the byte is not in the cache.
     pub(crate) fn is_in_memory(&self, object: &CachedObject, offset: u64) -> Option<bool> {
-        let OpenBlock { span, file, head_len, .. } = self.block_at(object, offset)?;
-        is_cached(&file, head_len + offset.checked_sub(span.bytes(object).start)?)
+        let block = self.block_at(object, offset)?;
+        is_cached(&block.file, block.head_len + offset.checked_sub(block.span.bytes(object).start)?)
     }
 
     /// Asks the operating system to read a range of the cache in advance. Returns false if a part of the range seems
@@ -264,26 +262,25 @@ impl Cache {
         let end = range.end.min(object.size);
         let mut at = range.start;
         while at < end {
-            let Some(OpenBlock { span, file, .. }) = self.block_at(object, at) else { return false };
-            let all = span.bytes(object);
+            let Some(block) = self.block_at(object, at) else { return false };
+            let all = block.span.bytes(object);
             let bytes = all.end.min(end).saturating_sub(at);
             // Add one page for the header, which is shorter than a page.
-            advise_soon(&file, at - all.start, bytes.saturating_add(PAGE));
+            advise_soon(&block.file, at - all.start, bytes.saturating_add(PAGE));
             at = all.end;
         }
         true
     }
 
-    /// Returns the largest block that contains this byte. Looks only at file names.
-    fn block_at(&self, object: &CachedObject, offset: u64) -> Option<OpenBlock> {
-        let page = pages_of(&(offset..offset.saturating_add(1)));
-        let mut span = PageSpan::around(&page).next()?;
-        loop {
-            if let Some(block) = self.open_block(object, span) {
-                return Some(block);
-            }
-            span = span.halves()?.into_iter().find(|half| !half.within(&page).is_empty())?;
+    /// Returns an open block that contains this byte, or else the largest block. Looks only at file names.
+    fn block_at(&self, object: &CachedObject, offset: u64) -> Option<Arc<OpenBlock>> {
+        let spans = PageSpan::containing(offset / PAGE);
+        if let Some(block) = self.open.find(object.id, spans.clone()) {
+            return Some(block);
         }
+        let block = Arc::new(spans.into_iter().find_map(|span| self.open_block(object, span))?);
+        self.open.keep(object.id, &block);
+        Some(block)
     }
 
     /// Writes `pages`, whose content is `all`, to the cache. After a failed write, counts the error and never writes
@@ -375,6 +372,8 @@ impl Cache {
             }
         }
         blocks.sort();
+        // A file that is open keeps its space on disk.
+        self.open.close_all();
         let part = (self.most / PART).max(bytes);
         let mut total = allowance.underway + blocks.iter().map(|(_, len, _)| len).sum::<u64>();
         for (_, len, name) in blocks {

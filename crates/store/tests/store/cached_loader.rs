@@ -20,8 +20,9 @@ fn options() -> LoaderOptions {
     LoaderOptions::default().batch_size(8).threads(2).mode(Mode::Full).end(End::Uneven)
 }
 
+/// Opens the dataset with a cache so small that only two of its blocks stay open.
 fn remote(server: &Server, cache: &Path) -> Dataset {
-    let options = StoreOptions { cache: Some(cache.into()), ..StoreOptions::default() };
+    let options = StoreOptions { cache: Some(cache.into()), cache_bytes: 64 << 20, ..StoreOptions::default() };
     open(&server.url(), &DatasetOptions::new(), &options).unwrap()
 }
 
@@ -61,10 +62,10 @@ fn a_loader_keeps_no_window_of_a_cached_dataset() {
     assert!(first == right && stats.traffic.cache.misses > 0);
     let (second, stats) = load(&server, &cache, || ());
     assert!(second == right && stats.traffic.cache.misses == 0, "{:?}", stats.traffic);
-    // Some file systems do not report what is in the page cache.
+    // Some file systems do not report the state of the page cache.
     let file = fs::File::open(&blocks(&cache)[0]).unwrap();
     assert_eq!(stats.window_in_page_cache, is_cached(&file, 0).is_some());
-    // A record is read without the pages around it, which would be twice as many bytes. Opening reads a few records.
+    // A record is read without the pages around it, which would double the bytes. Opening reads a few records.
     let stored: u64 = disk.open().shards().map(|shard| shard.bytes).sum();
     assert!(stats.traffic.cache.hit_bytes <= stored + stored / 4, "{:?} of {stored}", stats.traffic);
 }
