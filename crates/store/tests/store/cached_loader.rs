@@ -1,4 +1,4 @@
-//! Tests that a loader reads records straight from the cache on the local disk, and gets right bytes from a damaged one.
+//! Tests that a loader reads single records from the cache on the local disk, and gets right bytes from a damaged one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, Made, Seen, epoch};
