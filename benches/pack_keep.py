@@ -2,9 +2,13 @@
 the copy's rate.
 
 Both sides read from the page cache and end with everything on disk. The bench measures two kinds of copy. The goal
-refers to the cheapest durable one: `cp -r` and a single `syncfs`. The other is `cp -r` and an fsync of each file.
+refers to the cheapest durable one: `cp -r` and a single `syncfs`. The other is `cp -r` and an fsync of each file. Tiling
+the same photos runs in the same rounds.
+
+The bench also reports the processor time of a photo, which other programs on the machine change less than the rate.
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -58,11 +62,15 @@ def copy(source, out, each_file):
     return seconds(work)
 
 
-def pack(source, out):
-    """Pack a tree. The command returns once everything is on disk."""
+def pack(source, out, mode, spent):
+    """Pack a tree, and append the processor time to `spent`. The command returns once everything is on disk."""
     remove(out)
     subprocess.run(["sync", "-f", source], check=True)
-    return seconds(lambda: run(SHARDPACK, "pack", source, out, "--jpeg", "keep", "--json"))
+    before = os.times()
+    took = seconds(lambda: run(SHARDPACK, "pack", source, out, "--jpeg", mode, "--json"))
+    after = os.times()
+    spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return took
 
 
 def main():
@@ -73,22 +81,25 @@ def main():
         tree, what = source(folder, options.megabytes)
         size = tree_bytes(tree)
         warm(tree)
-        pack(tree, folder / "packed")
+        photos = sum(1 for path in tree.rglob("*") if path.is_file())
+        pack(tree, folder / "packed", "keep", [])
+        spent = {"pack": [], "tile": []}
         times = interleave(
             options.rounds,
             copy=lambda: copy(tree, folder / "copy", False),
-            pack=lambda: pack(tree, folder / "packed"),
+            pack=lambda: pack(tree, folder / "packed", "keep", spent["pack"]),
+            tile=lambda: pack(tree, folder / "packed", "tile", spent["tile"]),
         )
         # Time this copy only once. Thousands of fsyncs take minutes, their time varies little, and the goal does not
         # depend on it.
         times |= interleave(1, careful=lambda: copy(tree, folder / "copy", True))
     base = median(times["copy"])
-    labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`"}
+    labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`", "tile": "`shardpack pack --jpeg tile`"}
     rows = [
-        {"side": label, "seconds (median)": median(times[side]), "MB/s": size / median(times[side]) / 1e6, "rate ÷ copy": base / median(times[side])}
+        {"side": label, "seconds (median)": median(times[side]), "MB/s": size / median(times[side]) / 1e6, "photos/s": photos / median(times[side]), "rate ÷ copy": base / median(times[side]), "CPU µs of a photo": median(spent[side]) / photos * 1e6 if side in spent else ""}
         for side, label in labels.items()
     ]
-    return finish("pack-keep", options, {"source": what, "bytes": size, "times": times}, rows)
+    return finish("pack-keep", options, {"source": what, "bytes": size, "times": times, "processor_s": spent}, rows)
 
 
 if __name__ == "__main__":
