@@ -1,11 +1,10 @@
 //! Reads the added values of a row, which are in the columns files of its shard (spec §3.6).
 
 use super::recipe::Context;
-use crate::stats::{add, add_since};
-use crate::supply::{check, read_alone};
+use crate::sample::SampleAt;
+use crate::supply::read_checked;
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_reader::{Result, Shard};
-use std::time::Instant;
 
 /// The records of a sample in the columns files that have fields of the batch.
 #[derive(Debug)]
@@ -23,16 +22,15 @@ impl AddedRecords {
     pub(crate) const NONE: &Self = &Self(Vec::new());
 
     /// Reads and checks the records. Reads nothing if no columns file has a field of the batch.
-    pub(crate) fn read(context: Context<'_>, shard: &Shard, record: u64) -> Result<Self> {
+    pub(crate) fn read(context: Context<'_>, shard: &Shard, at: SampleAt) -> Result<Self> {
         let mut all = Vec::new();
         for (file, columns) in context.recipe.fields.columns_files(shard) {
-            let start = Instant::now();
             let mut bytes = Vec::new();
-            let length = read_alone(columns, record, &mut bytes)?.len();
+            let (frame, length) = {
+                let (frame, bytes) = read_checked(columns, at, &mut bytes, context.counters)?;
+                (frame, bytes.len())
+            };
             bytes.truncate(length);
-            add_since(&context.counters.read, start);
-            add(&context.counters.read_bytes, length as u64);
-            let frame = check(columns, record, &bytes).map_err(|error| columns.in_record(record, error))?;
             all.push(AddedRecord { file, frame, bytes });
         }
         Ok(Self(all))

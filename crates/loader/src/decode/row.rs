@@ -32,7 +32,7 @@ impl RowDecoder {
         let recipe = context.recipe;
         let at = target.at;
         let origin = recipe.resident.as_ref().and_then(|all| all.origin(&recipe.fields, at.sample, &recipe.key(at)));
-        let added = &AddedRecords::read(context, shard, at.record)?;
+        let added = &AddedRecords::read(context, shard, at)?;
         let at = SampleAt { origin, ..at };
         let record = RowRecord { recipe, shard, at, payload: RecordBytes::Elsewhere, added };
         self.decode_or_read(context, record, target)
@@ -50,7 +50,7 @@ impl RowDecoder {
         if !large.is_whole() {
             return self.decode_alone(context, large.shard(), target);
         }
-        let added = &AddedRecords::read(context, large.shard(), target.at.record)?;
+        let added = &AddedRecords::read(context, large.shard(), target.at)?;
         let record = target.record(context, large.shard(), RecordBytes::Parts { large, staged });
         self.decode_or_read(context, RowRecord { added, ..record }, target)
     }
@@ -108,7 +108,7 @@ impl RowDecoder {
         context: Context<'_>,
         target: &mut RowTarget<'_>,
     ) -> Result<()> {
-        let added = &AddedRecords::read(context, record.shard, record.at.record)?;
+        let added = &AddedRecords::read(context, record.shard, record.at)?;
         let record = RowRecord { added, ..record };
         let record = self.placed(record).map_err(|error| record.named(error))?;
         self.decode_fields(context, record, target)

@@ -38,7 +38,7 @@ impl RowDecoder {
             patch: 0,
             origin: None,
         };
-        let added = &AddedRecords::read(context, shard, record)?;
+        let added = &AddedRecords::read(context, shard, at)?;
         let record = RowRecord { recipe, shard, at, payload: RecordBytes::Elsewhere, added };
         if read.is_stored {
             return self.keep_scene(context, record, read, plan);
@@ -183,7 +183,7 @@ impl RowDecoder {
                 let bytes = stored.bytes();
                 let frame = Frame::parse(bytes).map_err(|error| record.named(error))?;
                 let payload = RecordBytes::Scene { frame: &frame, bytes, memos: &stored.memos };
-                let added = &AddedRecords::read(context, shard, target.at.record)?;
+                let added = &AddedRecords::read(context, shard, target.at)?;
                 let at = SampleAt { origin: patch.origin, ..record.at };
                 self.decode_fields(context, RowRecord { at, payload, added, ..record }, target)
             }

@@ -108,7 +108,7 @@ impl RowDecoder {
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
-        let added = &AddedRecords::read(context, &shard, odd.at.record)?;
+        let added = &AddedRecords::read(context, &shard, odd.at)?;
         let record = RowRecord { recipe: context.recipe, shard: &shard, at: odd.at, payload, added };
         for (_, reason) in &odd.fields {
             context.refusals.add(reason.clone(), || record.key().to_owned());
