@@ -294,7 +294,7 @@ def test_crops_by_boxes_are_those_of_torchvision(scenes: sp.Dataset) -> None:
                         apart = np.abs(batch["image"][row].astype(int) - picture.permute(1, 2, 0).numpy())
                         assert apart.max() <= 1, (index, apart.max())
             assert check_objects(batch, 4) > 0
-    # Compare the distribution with that of torchvision's own draws, for the same pictures.
+    # Compare the distribution with torchvision's own draws, for the same pictures.
     torch.manual_seed(1)
     theirs: list[tuple[bool, float]] = []
     for _ in range(30):

@@ -54,13 +54,13 @@ struct Warp {
     u32 count = 0;
 };
 
-// A point at which a stack goes on: the registers that functions preserve are on the stack itself. A switch is a call and
-// a return like any other, so the processor predicts where it returns to. With setjmp and longjmp it does not, and the
-// emulated kernels take twice as long.
+// Where a stack continues. The stack also contains the registers that a function must preserve. A switch consists of a
+// call and a return, so the processor predicts its target. It does not predict the target of longjmp, with which the
+// emulated kernels take half as long again.
 #ifdef __x86_64__
 typedef void* Context;
 
-// Keeps the current stack in the first parameter, and goes on at the second.
+// Stores the current context in the first parameter, and continues the second.
 __attribute__((naked, noinline)) static void switch_context(Context*, Context) {
     asm("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n"
         "mov %rsp, (%rdi); mov %rsi, %rsp\n"
@@ -211,7 +211,7 @@ static void fiber_main() {
     }
 }
 
-// Gives a fiber its stack, if it has none, and lets it begin at the start of the kernel.
+// Prepares a fiber for the start of the kernel. Allocates its stack if necessary.
 static void begin(Fiber& fiber) {
     fiber.started = true;
     if (!fiber.stack) {
@@ -227,7 +227,7 @@ static void begin(Fiber& fiber) {
     begin_context(fiber.at, (char*)fiber.stack + GUARD + STACK - fiber.lane * 128, fiber_main);
 }
 
-// Continues a fiber where it waits, or starts it. Returns when the context `from` goes on.
+// Continues a fiber where it waits, or starts it. Returns when the context `from` is continued.
 static inline void resume(Machine& m, Context* from, Fiber& fiber) {
     m.current = &fiber;
     threadIdx = fiber.index;

@@ -245,7 +245,7 @@ mod tests {
         assert!(places.iter().all(|count| (100..200).contains(count)), "{places:?}");
     }
 
-    /// The expected sizes are those of torchvision 0.20's `RandomShortestSize`.
+    /// The expected sizes come from torchvision 0.20's `RandomShortestSize`.
     #[test]
     fn whole_pictures_keep_their_proportions() {
         let short = ShortestSide { range: (480, 800), step: 32, longest: 1333 };

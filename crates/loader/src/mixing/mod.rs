@@ -87,7 +87,7 @@ impl<'a> Mixing<'a> {
         Ok(Some(mixing))
     }
 
-    /// Chooses how to mix pictures of this height and width. The draws are those of the first row.
+    /// Chooses how to mix pictures of this height and width. It uses the draws of the first row.
     fn how(&self, [height, width]: [u32; 2]) -> Option<Mixed> {
         Mix::resolve(self.choices, self.draws.first()?, height as usize, width as usize)
     }

@@ -30,7 +30,7 @@ impl GuardedConnector {
         Self { follows_elsewhere: true, ..Self::default() }
     }
 
-    /// Marks the latest client as the one for objects. All clients created before it fetch credentials.
+    /// Marks the latest client as the client for objects. All clients created before it fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
     }

@@ -91,7 +91,7 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     staging.finish()
 }
 
-/// Returns staging memory that nobody has written. Filling it is fast even in builds that are hardly optimised.
+/// Returns unwritten staging memory. It is filled at once, because debug builds of `vec![0xCC; …]` write byte by byte.
 fn unwritten(bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];
     memory.fill(0xCC);
