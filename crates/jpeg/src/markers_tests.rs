@@ -87,7 +87,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// Checks that there are no false alarms: in every picture that fails this check, libjpeg-turbo must report
-    /// damage too. Pictures with only zeros before their end are an exception.
+    /// damage too. Pictures with only zeros before their end are an exception. So are arithmetic-coded pictures whose
+    /// last segment is missing: libjpeg-turbo reports this, but not always if the segment before it is damaged.
     #[test]
     fn pictures_that_fail_do_not_decode(
         size in (1..90_u32, 1..70_u32),
@@ -96,6 +97,7 @@ proptest! {
         process in prop::sample::select(vec![None, Some(Process::Progressive), Some(Process::Arithmetic)]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..6_u8), 1..3),
     ) {
+        let is_arithmetic = matches!(process, Some(Process::Arithmetic));
         let mut jpeg = jpeg(size, subsampling, interval, process);
         let scan = scan_of(&jpeg);
         for (at, byte, change) in changes {
@@ -111,7 +113,9 @@ proptest! {
         }
         let decodes = PictureCheck::new().check("image/jpeg", &jpeg, &Limits::default());
         if let (Err(error), Ok(_)) = (check_markers(&jpeg), decodes) {
-            prop_assert!(error.to_string().contains("stray bytes"), "{error}");
+            let text = error.to_string();
+            let is_known = text.contains("stray bytes") || is_arithmetic && text.contains("number of JPEG restart markers");
+            prop_assert!(is_known, "{error}");
         }
     }
 }
