@@ -1,14 +1,13 @@
 //! The Python function that adds columns to a dataset.
 
-use crate::errors::{UsageError, raise};
-use crate::watch::watch;
+use crate::errors::UsageError;
+use crate::pack::Rewriting;
 use numpy::{PyReadonlyArray1, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 use shardpack::place::Destination;
 use shardpack_format::Dtype;
-use shardpack_pack::grow::{NewColumn, NewColumns, RewriteOptions};
+use shardpack_pack::grow::{NewColumn, NewColumns};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// A new column: its name, its element type, the shape of the value of a sample, and the bytes of all values.
 type GivenColumn<'py> = (String, String, Vec<u64>, PyReadonlyArray1<'py, u8>);
@@ -32,16 +31,9 @@ pub(crate) fn add_columns(
 ) -> PyResult<(u32, Vec<String>)> {
     let columns = columns.iter().map(column).collect::<PyResult<Vec<_>>>()?;
     let new = NewColumns { columns: &columns, keys: keys.as_deref(), generation };
-    let limits = shardpack::read_limits(max_record);
     let to = Destination { path: dataset, spool, take_over };
-    let added = watch(py, progress, crate::writer::describe, |cancel, tell| {
-        let on_progress = |now: &shardpack_writer::Progress| tell(*now);
-        let base = RewriteOptions { force, limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
-        let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
-        let out = to.output(&storage_options, Some(Arc::clone(cancel)))?;
-        shardpack_pack::grow::add_columns(out, &new, &options)
-    })?;
-    let added = added.map_err(|e: shardpack::Error| raise(e))?;
+    let rewriting = Rewriting { to, storage_options, force, threads, max_record };
+    let added = rewriting.run(py, progress, |out, options| shardpack_pack::grow::add_columns(out, &new, options))?;
     Ok((added.generation, added.notes))
 }
 

@@ -10,6 +10,7 @@ use shardpack_format::{Note, Voice};
 use shardpack_pack::grow::{AddOptions, RewriteOptions};
 use shardpack_pack::pack::{FidelityTotals, Hooks, PackOptions};
 use shardpack_recipe::parse_size;
+use shardpack_writer::Output;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -164,6 +165,40 @@ pub(crate) fn add(
     Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 
+/// Keywords of the functions that write a generation from the samples of the dataset.
+pub(crate) struct Rewriting {
+    pub(crate) to: Destination,
+    pub(crate) storage_options: Vec<(String, String)>,
+    pub(crate) force: bool,
+    pub(crate) threads: Option<usize>,
+    pub(crate) max_record: u64,
+}
+
+impl Rewriting {
+    /// Runs the work as [`watch`] does.
+    pub(crate) fn run<R: Send>(
+        &self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+        work: impl FnOnce(Output, &RewriteOptions<'_>) -> shardpack::Result<R> + Send,
+    ) -> PyResult<R> {
+        let done = watch(py, progress, crate::writer::describe, |cancel, tell| {
+            let on_progress = |now: &shardpack_writer::Progress| tell(*now);
+            let limits = shardpack::read_limits(self.max_record);
+            let base = RewriteOptions::default();
+            let options = RewriteOptions {
+                force: self.force,
+                threads: self.threads.unwrap_or(base.threads),
+                limits,
+                on_progress: Some(&on_progress),
+                cancel: Some(cancel),
+            };
+            work(self.to.output(&self.storage_options, Some(Arc::clone(cancel)))?, &options)
+        })?;
+        done.map_err(raise)
+    }
+}
+
 /// Creates a generation without the samples with these keys. Returns the JSON that `shardpack remove --json`
 /// prints, and the notes for the user.
 #[pyfunction]
@@ -180,16 +215,9 @@ pub(crate) fn remove(
     take_over: bool,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
-    let limits = shardpack::read_limits(max_record);
     let to = Destination { path: dataset, spool, take_over };
-    let removed = watch(py, progress, crate::writer::describe, |cancel, tell| {
-        let on_progress = |now: &shardpack_writer::Progress| tell(*now);
-        let base = RewriteOptions { force, limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
-        let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
-        let out = to.output(&storage_options, Some(Arc::clone(cancel)))?;
-        shardpack_pack::grow::remove(out, &keys, &options)
-    })?;
-    let removed = removed.map_err(|e: shardpack::Error| raise(e))?;
+    let rewriting = Rewriting { to, storage_options, force, threads, max_record };
+    let removed = rewriting.run(py, progress, |out, options| shardpack_pack::grow::remove(out, &keys, options))?;
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
@@ -204,16 +232,10 @@ pub(crate) fn add_indexes(
     take_over: bool,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
-    let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);
     let to = Destination { path: dataset, spool, take_over };
-    let indexed = watch(py, progress, crate::writer::describe, |cancel, tell| {
-        let on_progress = |now: &shardpack_writer::Progress| tell(*now);
-        let base = RewriteOptions { limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
-        let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
-        let out = to.output(&storage_options, Some(Arc::clone(cancel)))?;
-        shardpack_pack::grow::add_indexes(out, &options)
-    })?;
-    let indexed = indexed.map_err(|e: shardpack::Error| raise(e))?;
+    let max_record = shardpack::MAX_RECORD_BYTES;
+    let rewriting = Rewriting { to, storage_options, force: false, threads, max_record };
+    let indexed = rewriting.run(py, progress, shardpack_pack::grow::add_indexes)?;
     Ok((indexed.to_json().to_string(), indexed.notes))
 }
 

@@ -3,7 +3,6 @@
 use super::{RewriteOptions, open, some};
 use crate::encode::{ArrayRecorder, ArrayWorkspace, Columns, FidelityTotals, RecordDraft, RecordNumber};
 use crate::lock::lock;
-use crate::pack::default_memory;
 use crate::pool::on_pool;
 use crate::{Context, Error, bail};
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use shardpack_array::{Array, ArrayOptions, ArraySettings, trial};
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Manifest, Schema, bug, to_usize};
 use shardpack_reader::{Dataset, Shard};
 use shardpack_sources::words::plural;
-use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _, WriteOptions};
+use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -147,15 +146,8 @@ pub fn add_columns(
     let rows = rows(new, &opened)?;
     let source = AddedValues::new(new.columns, &schema, rows, &opened, options)?;
     let plan = Plan::columns(base, schema.clone(), source.samples(base)?)?;
-    let largest = (0..source.rows.len() as u64).map(|sample| source.memory_bytes(sample)).max();
-    let write = WriteOptions {
-        threads: options.threads.max(1),
-        memory_bytes: default_memory(options.threads, largest.unwrap_or(0)),
-        part: None,
-        force: options.force,
-        on_progress: options.on_progress,
-        cancel: options.cancel,
-    };
+    // All samples have values of the same size.
+    let write = options.to_write(source.memory_bytes(0));
     let next = Next { kept: BTreeMap::new(), fidelity: &FidelityTotals::fidelity };
     let written = growth.write(&plan, &source, next, &write)?;
     Ok(ColumnsReport {

@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Options of [`remove`] and [`add_indexes`](super::add_indexes), which rewrite shards.
+/// Options of [`remove`], [`add_indexes`](super::add_indexes) and [`add_columns`](super::add_columns), which write a
+/// generation from the samples of the dataset.
 ///
 /// ```
 /// assert!(!shardpack_pack::grow::RewriteOptions::default().force);
@@ -39,6 +40,20 @@ impl Default for RewriteOptions<'_> {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self { force: false, threads, limits: Limits::default(), on_progress: None, cancel: None }
+    }
+}
+
+impl<'a> RewriteOptions<'a> {
+    /// Returns the options for the writer. `largest` is the memory that the largest sample takes, in bytes.
+    pub(super) fn to_write(&self, largest: u64) -> WriteOptions<'a> {
+        WriteOptions {
+            threads: self.threads.max(1),
+            memory_bytes: default_memory(self.threads, largest),
+            part: None,
+            force: self.force,
+            on_progress: self.on_progress,
+            cancel: self.cancel,
+        }
     }
 }
 
@@ -143,14 +158,7 @@ pub fn remove(
         shards: None,
     };
     let plan = Plan::anew(base, metadata, &shards)?;
-    let write = WriteOptions {
-        threads: options.threads.max(1),
-        memory_bytes: default_memory(options.threads, largest.saturating_mul(2)),
-        part: None,
-        force: options.force,
-        on_progress: options.on_progress,
-        cancel: options.cancel,
-    };
+    let write = options.to_write(largest.saturating_mul(2));
     let next = Next { kept, fidelity: &FidelityTotals::fidelity };
     let mut written = growth.write(&plan, &source, next, &write)?;
     if stores_columns {

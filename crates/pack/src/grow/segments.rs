@@ -4,7 +4,7 @@ use super::whole_record::{WholeRecord, bytes_in_files};
 use super::{RewriteOptions, open};
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::lock::lock;
-use crate::pack::{default_memory, with_notes};
+use crate::pack::with_notes;
 use crate::{Error, bail};
 use serde_json::{Value, json};
 use shardpack_format::{
@@ -13,7 +13,7 @@ use shardpack_format::{
 use shardpack_jpeg::SegmentIndexer;
 use shardpack_reader::{Dataset, Shard};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
-use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _, WriteOptions};
+use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,14 +92,7 @@ pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> 
     let source = IndexedRecords::new(&opened, &metadata.schema, &options.limits)?;
     let plan = Plan::anew(base, metadata.clone(), &source.shards()?)?;
     let largest = source.records.iter().map(|(shard, record)| bytes_in_files(shard, *record));
-    let write = WriteOptions {
-        threads: options.threads.max(1),
-        memory_bytes: default_memory(options.threads, memory(largest.max().unwrap_or(0))),
-        part: None,
-        force: options.force,
-        on_progress: options.on_progress,
-        cancel: options.cancel,
-    };
+    let write = options.to_write(memory(largest.max().unwrap_or(0)));
     let fidelity = |total: &FidelityTotals| with_notes(total.fidelity(), &base.fidelity);
     let written = growth.write(&plan, &source, Next { kept: BTreeMap::new(), fidelity: &fidelity }, &write)?;
     Ok(IndexReport {
