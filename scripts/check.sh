@@ -111,6 +111,7 @@ scripts/setup.sh --tests || exit
 step "links"             "$python" scripts/check_links.py
 step "plain words"       "$python" scripts/plain.py
 step "device code"       "$python" scripts/make_ptx.py --check
+step "licences"          "$python" scripts/licences.py --check
 if ! cargo deny --version >/dev/null 2>&1; then
   leave_out "dependencies"  "cargo-deny is not installed: \`cargo install --locked cargo-deny\`"
 else
