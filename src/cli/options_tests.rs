@@ -3,6 +3,7 @@
 use super::args::Cli;
 use crate::MAX_RECORD_BYTES;
 use clap::CommandFactory;
+use shardpack_loader::LoaderOptions;
 use shardpack_pack::grow::AddOptions;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
@@ -17,6 +18,28 @@ fn commands_have_the_default_limit_of_the_library() {
         let limit = arguments.get_arguments().find(|argument| argument.get_long() == Some("max-record")).unwrap();
         let default = limit.get_default_values()[0].to_str().unwrap();
         assert_eq!(parse_size(default), Ok(MAX_RECORD_BYTES), "{name}");
+    }
+}
+
+#[test]
+fn the_help_of_bench_has_the_defaults_of_the_loader() {
+    let command = Cli::command();
+    let bench = command.find_subcommand("bench").unwrap();
+    let help = |name: &str| {
+        let argument = bench.get_arguments().find(|argument| argument.get_long() == Some(name)).unwrap();
+        let value =
+            argument.get_default_values().first().map(|value| format!(" [default: {}]", value.to_string_lossy()));
+        format!("{}{}", argument.get_help().unwrap(), value.unwrap_or_default())
+    };
+    let LoaderOptions { order, resources, .. } = LoaderOptions::default();
+    for (name, default) in [
+        ("batch-size", order.batch_size.to_string()),
+        ("lanes", order.lanes.to_string()),
+        ("seed", order.seed.to_string()),
+        ("slots", format!("{}; {} on a device", resources.slots, LoaderOptions::default_slots(true))),
+    ] {
+        let help = help(name);
+        assert!(help.contains(&format!("[default: {default}")), "--{name}: {help}");
     }
 }
 

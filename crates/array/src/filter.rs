@@ -19,6 +19,9 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// All filters.
+    pub const ALL: [Self; 4] = [Self::None, Self::Shuffle, Self::Bitshuffle, Self::Bytedelta];
+
     /// Returns the name used in recipes and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -21,27 +21,25 @@ impl Word for BandDifference {
     const WORDS: &'static [(&'static str, Self)] = &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
 }
 
-impl Word for Option<Coder> {
-    const WORDS: &'static [(&'static str, Self)] = &{
-        let mut words = [("auto", None); 1 + Coder::ALL.len()];
-        let mut n = 0;
-        while n < Coder::ALL.len() {
-            words[n + 1] = (Coder::ALL[n].name(), Some(Coder::ALL[n]));
-            n += 1;
+/// The word `auto`, and the name of each value in `$type::ALL`.
+macro_rules! auto_or_name {
+    ($type:ty) => {
+        impl Word for Option<$type> {
+            const WORDS: &'static [(&'static str, Self)] = &{
+                let mut words = [("auto", None); 1 + <$type>::ALL.len()];
+                let mut n = 0;
+                while n < <$type>::ALL.len() {
+                    words[n + 1] = (<$type>::ALL[n].name(), Some(<$type>::ALL[n]));
+                    n += 1;
+                }
+                words
+            };
         }
-        words
     };
 }
 
-impl Word for Option<Filter> {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("auto", None),
-        (Filter::None.name(), Some(Filter::None)),
-        (Filter::Shuffle.name(), Some(Filter::Shuffle)),
-        (Filter::Bitshuffle.name(), Some(Filter::Bitshuffle)),
-        (Filter::Bytedelta.name(), Some(Filter::Bytedelta)),
-    ];
-}
+auto_or_name!(Coder);
+auto_or_name!(Filter);
 
 impl Word for Option<ArrayLayout> {
     const WORDS: &'static [(&'static str, Self)] =

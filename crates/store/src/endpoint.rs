@@ -43,21 +43,10 @@ impl Address<'_> {
                 .with_hint("pass credentials as separate options: docs/stores.md lists their names"));
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
-            let hint = match protocol {
-                Protocol::Azure => {
-                    "use https://, or allow http:// with AZURE_ALLOW_HTTP=true in the environment or with the storage \
-                     option `allow_http`"
-                }
-                Protocol::GoogleCloud => {
-                    "use https://, or allow http:// with GOOGLE_ALLOW_HTTP=true in the environment or with the storage \
-                     option `allow_http`"
-                }
-                Protocol::Hub(_) => "use https://, or allow http:// with the storage option `allow_http`",
-                Protocol::S3 | Protocol::Http => {
-                    "use https://, or allow http:// with AWS_ALLOW_HTTP=true in the environment or with the storage \
-                     option `allow_http`"
-                }
-            };
+            let variable =
+                protocol.prefix().map(|prefix| format!("{prefix}ALLOW_HTTP=true in the environment or with "));
+            let variable = variable.unwrap_or_default();
+            let hint = format!("use https://, or allow http:// with {variable}the storage option `allow_http`");
             return Err(
                 Error::usage(format!("{}: connections to {} are not encrypted", what(), found())).with_hint(hint)
             );
@@ -74,8 +63,9 @@ fn is_address(key: &str) -> bool {
 /// Returns true if `key` sets the store's own address. Addresses that serve credentials do not count, because they
 /// may be on this machine.
 fn is_of_store(key: &str) -> bool {
-    let name = ["aws_", "azure_", "google_", "hf_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
-    matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
+    let name_after = |prefix: &str| key.strip_prefix(prefix.to_ascii_lowercase().as_str());
+    let name = Protocol::CONFIGURED.iter().filter_map(Protocol::prefix).find_map(name_after).unwrap_or(key);
+    matches!(name, "hf_endpoint" | "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
 }
 
 pub(crate) fn is_on(value: Option<&str>) -> bool {

@@ -54,6 +54,21 @@ pub(crate) enum Protocol {
     Hub(HubRepository),
 }
 
+impl Protocol {
+    /// The stores that `object_store` configures from environment variables.
+    pub(crate) const CONFIGURED: [Self; 3] = [Self::S3, Self::GoogleCloud, Self::Azure];
+
+    /// Returns the prefix of the environment variables that configure the store, if `object_store` reads them.
+    pub(crate) const fn prefix(&self) -> Option<&'static str> {
+        match self {
+            Self::S3 => Some("AWS_"),
+            Self::GoogleCloud => Some("GOOGLE_"),
+            Self::Azure => Some("AZURE_"),
+            Self::Http | Self::Hub(_) => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Location {
     Local(PathBuf),

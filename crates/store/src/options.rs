@@ -1,5 +1,6 @@
 //! The options for a store, such as timeouts, retries, read-ahead and the cache.
 
+use crate::location::Protocol;
 use shardpack_format::to_usize;
 use shardpack_io::{Error, Result};
 use std::path::PathBuf;
@@ -108,7 +109,7 @@ impl StoreOptions {
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |key: &str| {
-            ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix))
+            Protocol::CONFIGURED.iter().filter_map(Protocol::prefix).any(|prefix| key.starts_with(prefix))
                 || HUB_KEYS.contains(&key.to_ascii_lowercase().as_str())
         };
         self.keys.environment.extend(variables.into_iter().filter(|(key, _)| ours(key)));

@@ -2,6 +2,8 @@
 
 use super::epoch::Epoch;
 use crate::cli::units;
+use shardpack_array::Coder;
+use shardpack_loader::LoaderOptions;
 
 /// A stage keeps the cores busy if it uses at least this share of the core time.
 const BUSY: f64 = 0.75;
@@ -80,8 +82,8 @@ pub(super) enum WorkloadContent {
         short_side: Option<f64>,
     },
     Arrays {
-        /// Name of the array codec, such as `blosc2-zstd`. `None` if unknown.
-        codec: Option<String>,
+        /// The coder of the arrays, or `None` if unknown.
+        coder: Option<Coder>,
     },
 }
 
@@ -184,10 +186,10 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             "batches are consumed too slowly: threads waited {} of their time for a free slot (batches of {}); {}",
             share(epoch.waited_for_slot_s),
             units::bytes(epoch.output_bytes / epoch.batches.max(1)),
-            if slots < 3 {
-                "pass `--slots 3` to let the threads work while a batch is in use"
-            } else {
-                "raise `--batch-size` to make fewer, larger batches"
+            match LoaderOptions::default_slots(false) {
+                more if slots < more =>
+                    format!("pass `--slots {more}` to let the threads work while a batch is in use"),
+                _ => "raise `--batch-size` to make fewer, larger batches".to_owned(),
             },
         ),
         Limit::Slots => format!(
@@ -266,9 +268,10 @@ fn lighter(content: &WorkloadContent) -> String {
         WorkloadContent::Pictures { side: None, .. } => {
             "if the model takes crops, load only those (`--image rrc224`); otherwise use more cores".into()
         }
-        WorkloadContent::Arrays { codec: Some(codec) } if codec.contains("zstd") => {
+        WorkloadContent::Arrays { coder: Some(coder @ (Coder::Zstd | Coder::Blosc2Zstd)) } => {
+            let faster = Coder::Blosc2Lz4;
             format!(
-                "`pack --codec blosc2-lz4` decodes faster than {codec}, and takes more space; otherwise use more cores"
+                "`pack --codec {faster}` decodes faster than {coder}, and takes more space; otherwise use more cores"
             )
         }
         WorkloadContent::Pictures { .. } | WorkloadContent::Arrays { .. } | WorkloadContent::Stored => {

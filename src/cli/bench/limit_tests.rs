@@ -41,8 +41,8 @@ fn pictures(side: u32, in_parts: bool, short_side: f64) -> WorkloadContent {
     WorkloadContent::Pictures { side: Some(side), in_parts, short_side: Some(short_side) }
 }
 
-fn arrays(codec: &str) -> WorkloadContent {
-    WorkloadContent::Arrays { codec: Some(codec.into()) }
+fn arrays(coder: Coder) -> WorkloadContent {
+    WorkloadContent::Arrays { coder: Some(coder) }
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn figures_name_their_limit_and_what_to_change() {
         (
             "decode",
             e,
-            Workload { content: arrays("blosc2-zstd"), ..s.clone() },
+            Workload { content: arrays(Coder::Blosc2Zstd), ..s.clone() },
             vec!["`pack --codec blosc2-lz4`", "than blosc2-zstd"],
         ),
-        ("decode", e, Workload { content: arrays("blosc2-lz4"), ..s.clone() }, vec!["only more cores would help"]),
+        ("decode", e, Workload { content: arrays(Coder::Blosc2Lz4), ..s.clone() }, vec!["only more cores would help"]),
         (
             "decode",
             Epoch { seconds: 7.9, ..e },
@@ -98,7 +98,7 @@ fn figures_name_their_limit_and_what_to_change() {
         (
             "disk",
             waiting,
-            Workload { memory_bytes: None, content: arrays("zstd"), ..s.clone() },
+            Workload { memory_bytes: None, content: arrays(Coder::Zstd), ..s.clone() },
             vec!["`pack --prefer size`"],
         ),
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it delivered 50.0 MB/s"]),

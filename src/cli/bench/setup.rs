@@ -8,14 +8,13 @@ use crate::cli::{open, units};
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
 use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
-    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, Mix, NoData, OnCorrupt, parse_augment,
-    parse_mixes,
+    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, Mix, NoData, OnCorrupt, OrderOptions,
+    parse_augment, parse_mixes,
 };
 use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::DatasetRecipe;
 
-const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
 /// A loader that is ready to run, with its options for the report.
@@ -182,7 +181,8 @@ fn default_batch_size(
     bands: &Bands,
     dtype: &ArrayDtype,
 ) -> u32 {
-    let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
+    let most = OrderOptions::default().batch_size;
+    let Ok(sample) = dataset.get(0) else { return most };
     let bytes = |name: &&str| {
         let descriptor = sample.descriptor(name).ok()?;
         let element = dtype.of(name, descriptor.shape.len()).unwrap_or(descriptor.decoded.into());
@@ -193,8 +193,8 @@ fn default_batch_size(
         CubeMode::Raw => sample.record_bytes().len() as u64,
         _ => arrays.iter().filter_map(bytes).fold(0, u64::saturating_add),
     };
-    let fit = BATCH_BYTES.checked_div(bytes).and_then(|samples| samples.try_into().ok()).unwrap_or(BATCH_SIZE);
-    fit.clamp(1, BATCH_SIZE)
+    let fit = BATCH_BYTES.checked_div(bytes).and_then(|samples| samples.try_into().ok()).unwrap_or(most);
+    fit.clamp(1, most)
 }
 
 fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMode, bands: &Bands) -> Option<u64> {
@@ -233,9 +233,9 @@ fn content(
             in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },
-        (_, [array, ..]) if cube.value != CubeMode::Raw => WorkloadContent::Arrays {
-            codec: recipe.arrays(array).map(|arrays| arrays.settings.coder.name().to_owned()),
-        },
+        (_, [array, ..]) if cube.value != CubeMode::Raw => {
+            WorkloadContent::Arrays { coder: recipe.arrays(array).map(|arrays| arrays.settings.coder) }
+        }
         _ => WorkloadContent::Stored,
     }
 }
@@ -266,7 +266,7 @@ fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
 mod tests {
     use super::*;
     use clap::Parser;
-    use shardpack_array::Array;
+    use shardpack_array::{Array, Coder};
     use shardpack_format::Dtype;
     use shardpack_loader::PatchPlace;
     use shardpack_pack::npy;
@@ -313,7 +313,7 @@ mod tests {
         pack(&source, &out, &PackOptions::read(&given, &out).unwrap(), &hooks).unwrap();
         let args = Command::try_parse_from(["bench", out.to_str().unwrap()]).unwrap().args;
         let found = setup(&args).unwrap().workload.content;
-        assert_eq!(found, WorkloadContent::Arrays { codec: Some("blosc2-zstd".into()) });
+        assert_eq!(found, WorkloadContent::Arrays { coder: Some(Coder::Blosc2Zstd) });
     }
 
     #[test]

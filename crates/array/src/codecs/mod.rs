@@ -26,14 +26,11 @@ use std::fmt;
 #[non_exhaustive]
 pub enum Coder {
     /// Blosc2 chunks whose streams are coded with LZ4.
-    #[serde(rename = "blosc2-lz4")]
     Blosc2Lz4,
     /// Blosc2 chunks of LZ4 streams, with a longer search for matches. Writing is slower than with plain LZ4, but
     /// reading is just as fast.
-    #[serde(rename = "blosc2-lz4hc")]
     Blosc2Lz4hc,
     /// Blosc2 chunks whose streams are coded with zstd.
-    #[serde(rename = "blosc2-zstd")]
     Blosc2Zstd,
     /// Plain zstd frames, one per unit.
     Zstd,

@@ -41,6 +41,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kinds that are not an element type, with their names.
+    const NAMED: [(&'static str, Self); 6] = [
+        ("image", Self::Image),
+        ("frames", Self::Frames),
+        ("array", Self::Array(None)),
+        ("text", Self::Text),
+        ("json", Self::Json),
+        ("bytes", Self::Bytes),
+    ];
+
     pub(super) const fn stored(self) -> Option<FieldKind> {
         Some(match self {
             Self::Image | Self::Frames => FieldKind::Image,
@@ -84,14 +94,9 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Image => f.write_str("image"),
-            Self::Frames => f.write_str("frames"),
-            Self::Array(None) => f.write_str("array"),
-            Self::Array(Some(dtype)) => write!(f, "array:{dtype}"),
-            Self::Text => f.write_str("text"),
-            Self::Json => f.write_str("json"),
-            Self::Bytes => f.write_str("bytes"),
             Self::Scalar(dtype) => dtype.fmt(f),
+            Self::Array(Some(dtype)) => write!(f, "{}:{dtype}", Self::Array(None)),
+            _ => f.write_str(Self::NAMED.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name)),
         }
     }
 }
@@ -103,27 +108,15 @@ impl FromStr for Kind {
     /// scalar: `bool`, `int64`, `float32`, ….
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
-        Ok(match text {
-            "image" => Self::Image,
-            "frames" => Self::Frames,
-            "array" => Self::Array(None),
-            "text" => Self::Text,
-            "json" => Self::Json,
-            "bytes" => Self::Bytes,
-            other => {
-                match other.strip_prefix("array:").map_or_else(|| (dtype(other), false), |rest| (dtype(rest), true)) {
-                    (Some(dtype), true) => Self::Array(Some(dtype)),
-                    (Some(dtype), false) => Self::Scalar(dtype),
-                    (None, _) => {
-                        let dtypes: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
-                        return Err(format!(
-                            "expected image, frames, array, text, json, bytes or a numeric type ({}), found `{}`",
-                            dtypes.join(", "),
-                            other.escape_debug()
-                        ));
-                    }
-                }
-            }
+        let named = Self::NAMED.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind);
+        let typed = || match text.strip_prefix("array:") {
+            Some(name) => dtype(name).map(|dtype| Self::Array(Some(dtype))),
+            None => dtype(text).map(Self::Scalar),
+        };
+        named.or_else(typed).ok_or_else(|| {
+            let names = Self::NAMED.map(|(name, _)| name).join(", ");
+            let dtypes: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+            format!("expected {names} or a numeric type ({}), found `{}`", dtypes.join(", "), text.escape_debug())
         })
     }
 }
