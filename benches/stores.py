@@ -172,6 +172,7 @@ def measure(options, command, folder, bucket, count, samples, chosen):
                 own("local disk", bucket / "train", None, load, epochs=epochs)
                 own("store, from the cache", "s3://bucket/train", near, load, "--cache", folder / "cache", epochs=epochs)
                 own("store", "s3://bucket/train", near, load)
+                own("store, runs of 4 MiB", "s3://bucket/train", near, load, "--lanes", 4)
                 own("store, 100 ms more", "s3://bucket/train", far, load)
             mean = bench.tree_bytes(bucket / "train") / samples
             for name, (size, processes, threads) in PLAIN.items() if "stored bytes" in loads else []:

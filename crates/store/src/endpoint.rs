@@ -3,6 +3,7 @@
 
 use crate::http::switch;
 use crate::location::Protocol;
+use crate::options::PREFIXES;
 use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
@@ -64,7 +65,7 @@ fn is_address(key: &str) -> bool {
 /// may be on this machine.
 fn is_of_store(key: &str) -> bool {
     let name_after = |prefix: &str| key.strip_prefix(prefix.to_ascii_lowercase().as_str());
-    let name = Protocol::CONFIGURED.iter().filter_map(Protocol::prefix).find_map(name_after).unwrap_or(key);
+    let name = PREFIXES.iter().copied().find_map(name_after).unwrap_or(key);
     matches!(name, "hf_endpoint" | "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
 }
 

@@ -1,6 +1,7 @@
 //! Parses dataset URLs.
 
 use crate::hub::HubRepository;
+use crate::options::PREFIXES;
 use object_store::ObjectStoreScheme;
 use object_store::path::Path as Key;
 use shardpack_io::{Error, Result, is_url};
@@ -55,15 +56,13 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// The stores that `object_store` configures from environment variables.
-    pub(crate) const CONFIGURED: [Self; 3] = [Self::S3, Self::GoogleCloud, Self::Azure];
-
-    /// Returns the prefix of the environment variables that configure the store, if `object_store` reads them.
+    /// Returns the prefix of the environment variables that configure the store, if it has one.
     pub(crate) const fn prefix(&self) -> Option<&'static str> {
+        let [s3, google, azure] = PREFIXES;
         match self {
-            Self::S3 => Some("AWS_"),
-            Self::GoogleCloud => Some("GOOGLE_"),
-            Self::Azure => Some("AZURE_"),
+            Self::S3 => Some(s3),
+            Self::GoogleCloud => Some(google),
+            Self::Azure => Some(azure),
             Self::Http | Self::Hub(_) => None,
         }
     }

@@ -1,12 +1,14 @@
 //! The options for a store, such as timeouts, retries, read-ahead and the cache.
 
-use crate::location::Protocol;
 use shardpack_format::to_usize;
 use shardpack_io::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Prefixes of the environment variables that configure S3, Google Cloud Storage and Azure.
+pub(crate) const PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 /// Store keys for the Hugging Face Hub.
 pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
@@ -109,7 +111,7 @@ impl StoreOptions {
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |key: &str| {
-            Protocol::CONFIGURED.iter().filter_map(Protocol::prefix).any(|prefix| key.starts_with(prefix))
+            PREFIXES.iter().any(|prefix| key.starts_with(prefix))
                 || HUB_KEYS.contains(&key.to_ascii_lowercase().as_str())
         };
         self.keys.environment.extend(variables.into_iter().filter(|(key, _)| ours(key)));
