@@ -104,7 +104,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn threads(&self) -> usize {
-        self.args.threads.unwrap_or_else(all_cores).max(1)
+        self.args.threads.unwrap_or_else(shardpack_io::cores).max(1)
     }
 
     fn common(&self) -> String {
@@ -296,8 +296,4 @@ fn open(path: &Path) -> crate::Result<shardpack_reader::Dataset> {
     sniff::check(path)?;
     let options = DatasetOptions::new().limits(read_limits(MAX_RECORD_BYTES));
     place::open(path, &options, &[]).context("cannot open the dataset")
-}
-
-fn all_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -54,3 +54,10 @@ pub use rigged::{Fault, Faults, Rig, RiggedStorage};
 pub use storage::{Listed, Storage};
 pub use traffic::{CacheStats, Traffic};
 pub use url::is_url;
+
+/// Returns the number of cores that this process may use, from its affinity and its cgroup, or 1 if it is unknown. This
+/// is the default number of threads everywhere.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -36,7 +36,7 @@ impl Client {
         options: &StoreOptions,
         cache: Option<Arc<Cache>>,
     ) -> io::Result<Self> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let threads = shardpack_io::cores().min(THREADS);
         let runtime =
             Builder::new_multi_thread().worker_threads(threads).thread_name("shardpack-store").enable_all().build()?;
         let folder = StoreFolder::new(store, folder, options, cache);

@@ -43,7 +43,7 @@ impl WriteOptions<'_> {
 impl Default for WriteOptions<'_> {
     fn default() -> Self {
         Self {
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: shardpack_io::cores(),
             memory_bytes: 1 << 30,
             part: None,
             force: false,

@@ -87,7 +87,7 @@ impl Loader {
             None => sampling,
         };
         let threads = match options.resources.threads {
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            0 => shardpack_io::cores(),
             threads => threads,
         };
         let start = OrderState { epoch: options.order.epoch, ..OrderState::start(&*sampling) };

@@ -77,7 +77,7 @@ impl Default for AddOptions {
             on_known_key: OnKnownKey::Stop,
             max_cube: MAX_BYTES,
             force: false,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: shardpack_io::cores(),
             memory_bytes: None,
             limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
             files: Files::default(),

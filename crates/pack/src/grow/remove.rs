@@ -38,7 +38,7 @@ pub struct RewriteOptions<'a> {
 
 impl Default for RewriteOptions<'_> {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = shardpack_io::cores();
         Self { force: false, threads, limits: Limits::default(), on_progress: None, cancel: None }
     }
 }

@@ -43,7 +43,7 @@ impl Default for PackOptions {
             shuffle: Some(0),
             part: None,
             force: false,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: shardpack_io::cores(),
             memory_bytes: None,
         }
     }

@@ -70,7 +70,7 @@ pub(super) fn run(
     options: &VerifyOptions<'_>,
 ) -> Result<Findings> {
     let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 => shardpack_io::cores(),
         n => n,
     };
     let run = Run {
