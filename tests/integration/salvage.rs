@@ -170,7 +170,6 @@ fn survey_within_a_minute(path: &Path) -> Survey {
     receive.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits, or reads, for ever")
 }
 
-#[cfg(unix)]
 #[test]
 fn pipes_devices_and_links_are_named_and_never_opened() {
     use std::os::unix::fs::symlink;

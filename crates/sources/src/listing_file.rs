@@ -22,6 +22,7 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_io::Listed;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Version of the file format. Other versions are refused, because a listing is only needed for one run.
@@ -98,15 +99,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
 
 /// Makes a file readable by all users. By default only its owner can read a temporary file, but
 /// other machines that pack parts may use a different user.
-#[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
     file.set_permissions(fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable_by_others(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl Write>) -> io::Result<()> {

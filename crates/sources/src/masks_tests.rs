@@ -195,7 +195,6 @@ fn masks_next_to_pictures_come_from_an_unpacked_dataset() {
     assert_eq!((listing.samples.len(), listing.samples[0].mask.is_some()), (1, true));
 }
 
-#[cfg(unix)]
 #[test]
 fn masks_that_are_links_or_pipes_are_named() {
     let folder = tempfile::tempdir().unwrap();

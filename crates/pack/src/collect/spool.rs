@@ -7,6 +7,7 @@ use super::error::{CollectError, Result};
 use shardpack_io::Cause;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,53 +34,20 @@ impl Spool {
     pub(super) fn append(&self, record: &[u8]) -> Result<Span> {
         let bytes = record.len() as u64;
         let offset = self.end.fetch_add(bytes, Ordering::Relaxed);
-        write_all_at(&self.file, record, offset)
+        self.file
+            .write_all_at(record, offset)
             .map_err(CollectError::io("write to the temporary file in", &self.out))?;
         Ok(Span { offset, bytes })
     }
 
     pub(super) fn read(&self, span: Span) -> Result<Vec<u8>, Cause> {
         let mut record = vec![0; usize::try_from(span.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?];
-        read_exact_at(&self.file, &mut record, span.offset)?;
+        self.file.read_exact_at(&mut record, span.offset)?;
         Ok(record)
     }
 
     #[cfg(test)]
     pub(super) fn overwrite(&self, span: Span, bytes: &[u8]) {
-        write_all_at(&self.file, bytes, span.offset).unwrap();
+        self.file.write_all_at(bytes, span.offset).unwrap();
     }
-}
-
-#[cfg(unix)]
-fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => {
-                bytes = bytes.get_mut(read..).unwrap_or_default();
-                offset += read as u64;
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let written = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-        bytes = bytes.get(written..).unwrap_or_default();
-        offset += written as u64;
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 //! rename over an existing file. All names are relative to an open folder, so no other program can
 //! replace that folder with a link.
 
-use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, linkat, openat, renameat, renameat_with, statat, unlinkat};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,15 +18,8 @@ trait Names {
 struct System;
 
 impl Names for System {
-    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     fn rename_new(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()> {
-        use rustix::fs::{RenameFlags, renameat_with};
         Ok(renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE)?)
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-    fn rename_new(&self, _: BorrowedFd<'_>, _: &Path, _: &Path) -> io::Result<()> {
-        Err(ErrorKind::Unsupported.into())
     }
 
     fn link(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()> {

@@ -274,7 +274,6 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.verify(3);
 }
 
-#[cfg(unix)]
 #[test]
 fn links_are_followed_if_that_is_asked_for() {
     let place = Place::new();

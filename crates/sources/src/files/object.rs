@@ -3,6 +3,7 @@
 use shardpack_io::{Cause, ReadAt};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,7 +126,7 @@ impl OpenFile {
 
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.inner {
-            Inner::File(file, _) => read_file_at(file, out, offset),
+            Inner::File(file, _) => file.read_at(out, offset),
             Inner::Object { object, failure, .. } => {
                 Ok(object.read_at(out, offset).map_err(|cause| failure.note(&self.path, cause))?)
             }
@@ -169,15 +170,4 @@ impl Seek for &OpenFile {
             }
         }
     }
-}
-
-#[cfg(unix)]
-fn read_file_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, out, offset)
-}
-
-#[cfg(not(unix))]
-fn read_file_at(mut file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
-    file.seek(SeekFrom::Start(offset))?;
-    file.read(out)
 }

@@ -329,7 +329,6 @@ fn a_flag_raised_during_enumeration_is_no_bad_input() {
     assert!(matches!(enumerate(folder.path(), &options), Err(SourceError::Cancelled)));
 }
 
-#[cfg(unix)]
 #[test]
 fn pipes_and_devices_are_refused() {
     bounded::run(concat!(module_path!(), "::pipes_and_devices_are_refused"), || {
