@@ -54,16 +54,22 @@ pub struct Declared<O: 'static> {
 }
 
 impl<O: 'static> Declared<O> {
-    /// Declares an option. `set` applies a value to the options. `spelled` formats the current value, if there is
-    /// one.
+    /// Declares an option. `set` applies a value to the options.
     pub const fn new(
         name: &'static str,
         takes: Takes,
         help: &'static str,
         set: fn(&mut O, Given<'_>) -> Result<(), ArgumentError>,
-        spelled: fn(&O) -> Option<String>,
     ) -> Self {
-        Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled }
+        Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled: |_| None }
+    }
+
+    /// Sets the function that formats the current value, or returns `None` if there is none. Needed for options
+    /// with a default that help texts show, and for options of storage.
+    #[must_use]
+    pub const fn spelled_by(mut self, spelled: fn(&O) -> Option<String>) -> Self {
+        self.spelled = spelled;
+        self
     }
 
     /// Sets the heading under which the help text lists the option.
@@ -95,7 +101,8 @@ impl<O: 'static> Declared<O> {
         (self.set)(options, Given { option: self.about.name, value })
     }
 
-    /// Formats the value so that [`set`](Self::set) can read it. Returns `None` if the option is not set.
+    /// Formats the value so that [`set`](Self::set) can read it. Returns `None` if the option is not set, or if it was
+    /// declared without [`spelled_by`](Self::spelled_by).
     #[must_use]
     pub fn spelled(&self, options: &O) -> Option<String> {
         (self.spelled)(options)

@@ -94,22 +94,19 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| word(options.pictures.jpeg()),
         )
+        .spelled_by(|options| word(options.pictures.jpeg()))
         .group(PICTURES),
         StorageOption::new(
             "quality",
             Takes::Value("Q"),
             "Quality of re-encoded pictures, 1 to 100 [default: 90]",
-            |options, given| {
-                set_quality(options, Quality::Fixed(given.integer(1..=100)?));
-                Ok(())
-            },
-            |options| match encoding(options)?.quality {
-                Quality::Fixed(quality) => Some(quality.to_string()),
-                Quality::Ssimulacra2(_) => None,
-            },
+            |options, given| given.integer(1..=100).map(|quality| set_quality(options, Quality::Fixed(quality))),
         )
+        .spelled_by(|options| match encoding(options)?.quality {
+            Quality::Fixed(quality) => Some(quality.to_string()),
+            Quality::Ssimulacra2(_) => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode])
         .without("target"),
@@ -117,15 +114,12 @@ impl StorageOptions {
             "target",
             Takes::Value("METRIC=SCORE"),
             "Lowest quality that reaches this score, such as ssimulacra2=80",
-            |options, given| {
-                set_quality(options, Quality::Ssimulacra2(given.read(parse_target)?));
-                Ok(())
-            },
-            |options| match encoding(options)?.quality {
-                Quality::Ssimulacra2(score) => Some(format!("ssimulacra2={score}")),
-                Quality::Fixed(_) => None,
-            },
+            |options, given| given.read(parse_target).map(|score| set_quality(options, Quality::Ssimulacra2(score))),
         )
+        .spelled_by(|options| match encoding(options)?.quality {
+            Quality::Ssimulacra2(score) => Some(format!("ssimulacra2={score}")),
+            Quality::Fixed(_) => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
@@ -139,23 +133,20 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| word(encoding(options)?.subsampling),
         )
+        .spelled_by(|options| word(encoding(options)?.subsampling))
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
             "short_side",
             Takes::Value("N"),
             "Shrink re-encoded pictures to this shorter side, in pixels",
-            |options, given| {
-                set_resize(options, Resize::ShortSide(side(given)?));
-                Ok(())
-            },
-            |options| match options.pictures.resize() {
-                Resize::ShortSide(side) => Some(side.to_string()),
-                Resize::No | Resize::LongSide(_) => None,
-            },
+            |options, given| side(given).map(|side| set_resize(options, Resize::ShortSide(side))),
         )
+        .spelled_by(|options| match options.pictures.resize() {
+            Resize::ShortSide(side) => Some(side.to_string()),
+            Resize::No | Resize::LongSide(_) => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode])
         .without("long_side"),
@@ -163,15 +154,12 @@ impl StorageOptions {
             "long_side",
             Takes::Value("N"),
             "Shrink re-encoded pictures to this longer side, in pixels",
-            |options, given| {
-                set_resize(options, Resize::LongSide(side(given)?));
-                Ok(())
-            },
-            |options| match options.pictures.resize() {
-                Resize::LongSide(side) => Some(side.to_string()),
-                Resize::No | Resize::ShortSide(_) => None,
-            },
+            |options, given| side(given).map(|side| set_resize(options, Resize::LongSide(side))),
         )
+        .spelled_by(|options| match options.pictures.resize() {
+            Resize::LongSide(side) => Some(side.to_string()),
+            Resize::No | Resize::ShortSide(_) => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
@@ -185,11 +173,11 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| match options.pictures {
-                PictureOptions::Reencode { score, .. } => word(score),
-                PictureOptions::Keep { .. } | PictureOptions::Tile { .. } => None,
-            },
         )
+        .spelled_by(|options| match options.pictures {
+            PictureOptions::Reencode { score, .. } => word(score),
+            PictureOptions::Keep { .. } | PictureOptions::Tile { .. } => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
@@ -203,11 +191,11 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| match options.pictures {
-                PictureOptions::Tile { check_pixels, .. } => word(check_pixels),
-                PictureOptions::Keep { .. } | PictureOptions::Reencode { .. } => None,
-            },
         )
+        .spelled_by(|options| match options.pictures {
+            PictureOptions::Tile { check_pixels, .. } => word(check_pixels),
+            PictureOptions::Keep { .. } | PictureOptions::Reencode { .. } => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Tile]),
         StorageOption::new(
@@ -221,11 +209,11 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| match options.pictures {
-                PictureOptions::Keep { segment_index } => Some((!segment_index).to_string()),
-                PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => None,
-            },
         )
+        .spelled_by(|options| match options.pictures {
+            PictureOptions::Keep { segment_index } => Some((!segment_index).to_string()),
+            PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => None,
+        })
         .group(PICTURES)
         .only_with(&[Jpeg::Keep]),
         StorageOption::new(
@@ -239,8 +227,8 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| Some(matches!(options.pictures, PictureOptions::Tile { upright: true, .. }).to_string()),
         )
+        .spelled_by(|options| Some(matches!(options.pictures, PictureOptions::Tile { upright: true, .. }).to_string()))
         .group(PICTURES)
         .only_with(&[Jpeg::Tile]),
         StorageOption::new(
@@ -257,8 +245,8 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| Some(options.pictures.keeps_metadata().to_string()),
         )
+        .spelled_by(|options| Some(options.pictures.keeps_metadata().to_string()))
         .group(PICTURES)
         .only_with(&[Jpeg::Tile, Jpeg::Reencode]),
         StorageOption::new(
@@ -266,80 +254,74 @@ impl StorageOptions {
             Takes::Word(words::<Values>, ""),
             "Values: auto (floats as float16), keep, f16 or fixed",
             |options, given| given.word().map(|values| options.arrays.values = values),
-            |options| word(options.arrays.values),
         )
+        .spelled_by(|options| word(options.arrays.values))
         .group(CUBES),
         StorageOption::new(
             "max_error",
             Takes::Value("E"),
             "Largest absolute error to allow (if `values` is fixed or auto)",
             |options, given| given.float().map(|error| options.arrays.max_error = Some(error)),
-            |options| options.arrays.max_error.map(|error| error.to_string()),
         )
+        .spelled_by(|options| options.arrays.max_error.map(|error| error.to_string()))
         .group(CUBES),
         StorageOption::new(
             "codec",
             Takes::Word(words::<Option<Coder>>, ""),
             "Codec: auto, blosc2-lz4, blosc2-lz4hc, blosc2-zstd, zstd, raw",
             |options, given| given.word().map(|coder| options.arrays.coder = coder),
-            |options| word(options.arrays.coder),
         )
+        .spelled_by(|options| word(options.arrays.coder))
         .group(CUBES),
         StorageOption::new(
             "level",
             Takes::Value("N"),
             "Compression level [default: zstd 3, blosc2-lz4hc 9, else 1]",
             |options, given| given.integer(i32::MIN..=i32::MAX).map(|level| options.arrays.level = Some(level)),
-            |options| options.arrays.level.map(|level| level.to_string()),
         )
+        .spelled_by(|options| options.arrays.level.map(|level| level.to_string()))
         .group(CUBES),
         StorageOption::new(
             "filter",
             Takes::Word(words::<Option<Filter>>, ""),
             "Filter: auto, none, shuffle, bitshuffle, bytedelta",
             |options, given| given.word().map(|filter| options.arrays.filter = filter),
-            |options| word(options.arrays.filter),
         )
+        .spelled_by(|options| word(options.arrays.filter))
         .group(CUBES),
         StorageOption::new(
             "layout",
             Takes::Word(words::<Option<ArrayLayout>>, ""),
             "Order of the stored axes: auto, as-given, band-major",
             |options, given| given.word().map(|layout| options.arrays.layout = layout),
-            |options| word(options.arrays.layout),
         )
+        .spelled_by(|options| word(options.arrays.layout))
         .group(CUBES),
         StorageOption::new(
             "band_difference",
             Takes::Word(words::<BandDifference>, "WHEN"),
             "Store differences between bands: auto, on, off",
             |options, given| given.word().map(|difference| options.arrays.band_difference = difference),
-            |options| word(options.arrays.band_difference),
         )
+        .spelled_by(|options| word(options.arrays.band_difference))
         .group(CUBES),
         StorageOption::new(
             "prefer",
             Takes::Word(words::<Prefer>, ""),
             "Goal of `auto`: speed, device (GPU decoding), size",
             |options, given| given.word().map(|prefer| options.arrays.prefer = prefer),
-            |options| word(options.arrays.prefer),
         )
+        .spelled_by(|options| word(options.arrays.prefer))
         .group(CUBES),
-        StorageOption::new(
-            "shard_size",
-            Takes::Value("SIZE"),
-            "Size of a shard",
-            |options, given| given.size().map(|bytes| options.shard_bytes = bytes),
-            |options| Some(spelled_size(options.shard_bytes)),
-        )
+        StorageOption::new("shard_size", Takes::Value("SIZE"), "Size of a shard", |options, given| {
+            given.size().map(|bytes| options.shard_bytes = bytes)
+        })
+        .spelled_by(|options| Some(spelled_size(options.shard_bytes)))
         .group(OUTPUT),
-        StorageOption::new(
-            "seed",
-            Takes::Value("N"),
-            "Seed for the order of samples",
-            |options, given| given.integer(0..=u64::MAX).map(|seed| options.shuffle = Some(seed)),
-            |options| options.shuffle.map(|seed| seed.to_string()),
-        )
+        StorageOption::new("seed", Takes::Value("N"), "Seed for the order of samples", |options, given| {
+            given.integer(0..=u64::MAX).map(|seed| options.shuffle = Some(seed))
+        })
+        .spelled_by(|options| options.shuffle.map(|seed| seed.to_string()))
         .group(OUTPUT)
         .without("no_shuffle"),
         StorageOption::new(
@@ -352,8 +334,8 @@ impl StorageOptions {
                 }
                 Ok(())
             },
-            |options| Some(options.shuffle.is_none().to_string()),
         )
+        .spelled_by(|options| Some(options.shuffle.is_none().to_string()))
         .group(OUTPUT),
     ];
 

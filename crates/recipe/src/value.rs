@@ -127,19 +127,23 @@ impl Given<'_> {
         self.read(parse_threads)
     }
 
-    /// Returns the value as text.
-    #[must_use]
-    pub fn text(self) -> String {
-        self.value.to_string()
+    /// Reads any value as text.
+    ///
+    /// # Errors
+    /// Never fails. Returns a result only so that all readers of values are used alike.
+    pub fn text(self) -> Result<String> {
+        Ok(self.value.to_string())
     }
 
-    /// Returns the value as a path.
-    #[must_use]
-    pub fn path(self) -> PathBuf {
-        match self.value {
+    /// Reads any value as a path.
+    ///
+    /// # Errors
+    /// Same as [`text`](Self::text).
+    pub fn path(self) -> Result<PathBuf> {
+        Ok(match self.value {
             OptionValue::Path(path) => path.clone(),
             other => other.to_string().into(),
-        }
+        })
     }
 
     /// Reads a height and a width.

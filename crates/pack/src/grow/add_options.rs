@@ -94,91 +94,61 @@ impl AddOptions {
             "labels",
             Takes::Path("FILE"),
             "Table of labels for the new samples, if `pack` used one",
-            |options, given| {
-                options.labels = Some(given.path());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.path().map(|path| options.labels = Some(path)),
         ),
         AddOption::new(
             "key_column",
             Takes::Value("NAME"),
             "Column of `labels` with the paths [default: as packed]",
-            |options, given| {
-                options.key_column = Some(given.text());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.text().map(|name| options.key_column = Some(name)),
         ),
         AddOption::new(
             "label_column",
             Takes::Value("NAME"),
             "Column of `labels` with the labels [default: as packed]",
-            |options, given| {
-                options.label_column = Some(given.text());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.text().map(|name| options.label_column = Some(name)),
         ),
-        AddOption::new(
-            "masks",
-            Takes::Path("DIR"),
-            "Folder of label masks of the new samples",
-            |options, given| {
-                options.masks = Some(given.path());
-                Ok(())
-            },
-            |_| None,
-        ),
+        AddOption::new("masks", Takes::Path("DIR"), "Folder of label masks of the new samples", |options, given| {
+            given.path().map(|path| options.masks = Some(path))
+        }),
         AddOption::new(
             "follow_links",
             Takes::Switch,
             "Follow symbolic links that lead out of SRC",
             |options, given| given.switch().map(|on| options.follow_links = on),
-            |_| None,
         ),
         AddOption::new(
             "on_bad_input",
             Takes::Word(words::<OnBadInput>, "POLICY"),
             "If a file cannot be packed: stop or skip [default: as packed]",
             |options, given| given.word().map(|policy| options.on_bad_input = Some(policy)),
-            |_| None,
         ),
         AddOption::new(
             "on_known_key",
             Takes::Word(words::<OnKnownKey>, "POLICY"),
             "If a key is already in the dataset: stop or skip",
             |options, given| given.word().map(|policy| options.on_known_key = policy),
-            |options| Some(options.on_known_key.spelled().to_owned()),
-        ),
+        )
+        .spelled_by(|options| Some(options.on_known_key.spelled().to_owned())),
         AddOption::new(
             "force",
             Takes::Switch,
             "Discard the unfinished files from an interrupted `add` or `remove`",
             |options, given| given.switch().map(|on| options.force = on),
-            |_| None,
         ),
-        AddOption::new(
-            "threads",
-            Takes::Value("N"),
-            "Worker threads [default: all cores]",
-            |options, given| given.threads().map(|threads| options.threads = threads),
-            |_| None,
-        ),
+        AddOption::new("threads", Takes::Value("N"), "Worker threads [default: all cores]", |options, given| {
+            given.threads().map(|threads| options.threads = threads)
+        }),
         AddOption::new(
             "memory",
             Takes::Value("SIZE"),
             "Memory for samples in progress [default: threads + 1 samples]",
             |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
-            |_| None,
         ),
-        AddOption::new(
-            "max_cube",
-            Takes::Value("SIZE"),
-            "Largest decoded cube to accept",
-            |options, given| given.size().map(|bytes| options.max_cube = bytes),
-            |options| Some(spelled_size(options.max_cube)),
-        ),
+        AddOption::new("max_cube", Takes::Value("SIZE"), "Largest decoded cube to accept", |options, given| {
+            given.size().map(|bytes| options.max_cube = bytes)
+        })
+        .spelled_by(|options| Some(spelled_size(options.max_cube))),
     ];
 
     /// Returns descriptions of all options that [`read`](Self::read) accepts.

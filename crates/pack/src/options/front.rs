@@ -20,7 +20,6 @@ const RUN: &[RunOption] = &[
             options.part = Some(part.map_err(|error| ArgumentError::of("part", error.to_string()))?);
             Ok(())
         },
-        |_| None,
     )
     .group("Output"),
     RunOption::new(
@@ -28,22 +27,16 @@ const RUN: &[RunOption] = &[
         Takes::Switch,
         "Replace a dataset, finished or not, that shardpack wrote to OUT",
         |options, given| given.switch().map(|on| options.force = on),
-        |options| Some(options.force.to_string()),
     )
     .group("Output"),
-    RunOption::new(
-        "threads",
-        Takes::Value("N"),
-        "Worker threads [default: all cores]",
-        |options, given| given.threads().map(|threads| options.threads = threads),
-        |_| None,
-    ),
+    RunOption::new("threads", Takes::Value("N"), "Worker threads [default: all cores]", |options, given| {
+        given.threads().map(|threads| options.threads = threads)
+    }),
     RunOption::new(
         "memory",
         Takes::Value("SIZE"),
         "Memory for samples in progress [default: threads + 1 samples]",
         |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
-        |options| options.memory_bytes.map(|bytes| bytes.to_string()),
     ),
 ];
 

@@ -92,7 +92,7 @@ fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
 }
 
 const fn ladder(name: &'static str, takes: Takes, help: &'static str) -> ReportOption {
-    ReportOption::new(name, takes, help, add_rungs, |_| None).group("Candidates")
+    ReportOption::new(name, takes, help, add_rungs).group("Candidates")
 }
 
 impl ReportArguments {
@@ -104,52 +104,36 @@ impl ReportArguments {
             "source",
             Takes::Path("DIR"),
             "Source files of the dataset SRC, to compare with it",
-            |options, given| {
-                options.source = Some(given.path());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.path().map(|path| options.source = Some(path)),
         ),
-        ReportOption::new(
-            "force",
-            Takes::Switch,
-            "Overwrite FILE even if it is not a report",
-            |options, given| given.switch().map(|on| options.force = on),
-            |options| Some(options.force.to_string()),
-        ),
+        ReportOption::new("force", Takes::Switch, "Overwrite FILE even if it is not a report", |options, given| {
+            given.switch().map(|on| options.force = on)
+        }),
         ReportOption::new(
             "samples",
             Takes::Value("N"),
             "Samples to draw [default: 64 to 512, until the size is known to ±2 %]",
             |options, given| given.integer(1..=u64::MAX).map(|samples| options.samples = Some(samples)),
-            |_| None,
         )
         .group("Sample"),
-        ReportOption::new(
-            "seed",
-            Takes::Value("N"),
-            "Seed for drawing the samples",
-            |options, given| given.integer(0..=u64::MAX).map(|seed| options.seed = seed),
-            |options| Some(options.seed.to_string()),
-        )
+        ReportOption::new("seed", Takes::Value("N"), "Seed for drawing the samples", |options, given| {
+            given.integer(0..=u64::MAX).map(|seed| options.seed = seed)
+        })
+        .spelled_by(|options| Some(options.seed.to_string()))
         .group("Sample"),
         ReportOption::new(
             "gallery",
             Takes::Value("N"),
             "Samples in the gallery: the N worst, and N at random",
             |options, given| given.integer(0..=100).map(|samples| options.gallery = samples),
-            |options| Some(options.gallery.to_string()),
         )
+        .spelled_by(|options| Some(options.gallery.to_string()))
         .group("Sample"),
         ReportOption::new(
             "want",
             Takes::Several("COND"),
             "Condition for the recommended candidate, such as `size<=30GB`; repeatable",
-            |options, given| {
-                options.want.push(given.text());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.text().map(|text| options.want.push(text)),
         )
         .group("Verdict"),
         ReportOption::new(
@@ -157,7 +141,6 @@ impl ReportArguments {
             Takes::Several("NAME=COMMAND"),
             "Your own metric: COMMAND gets two datasets and prints a number",
             |options, given| given.read(str::parse).map(|metric| options.metric.push(metric)),
-            |_| None,
         )
         .group("Your metric"),
         ReportOption::new(
@@ -165,18 +148,13 @@ impl ReportArguments {
             Takes::Value("K"),
             "Runs on the original data, to measure the noise [default: 3]",
             |options, given| given.integer(0..=1000).map(|runs| options.metric_baseline_runs = Some(runs)),
-            |_| None,
         )
         .group("Your metric"),
         ReportOption::new(
             "candidates",
             Takes::Path("FILE"),
             "TOML file of candidates, instead of the default ones",
-            |options, given| {
-                options.candidates = Some(given.path());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.path().map(|path| options.candidates = Some(path)),
         )
         .group("Candidates"),
         ladder("quality", Takes::List("LIST"), "Qualities of re-encoded pictures, separated by commas"),
@@ -203,25 +181,16 @@ impl ReportArguments {
             "device",
             Takes::Value("DEVICE"),
             "Also time GPU decoding: cuda:N, or cpu for none [default: first GPU]",
-            |options, given| {
-                options.device = Some(given.text());
-                Ok(())
-            },
-            |_| None,
+            |options, given| given.text().map(|name| options.device = Some(name)),
         ),
-        ReportOption::new(
-            "threads",
-            Takes::Value("N"),
-            "Worker threads [default: all cores]",
-            |options, given| given.threads().map(|threads| options.threads = Some(threads)),
-            |_| None,
-        ),
+        ReportOption::new("threads", Takes::Value("N"), "Worker threads [default: all cores]", |options, given| {
+            given.threads().map(|threads| options.threads = Some(threads))
+        }),
         ReportOption::new(
             "memory",
             Takes::Value("SIZE"),
             "Memory for samples in progress [default: threads + 1 samples]",
             |options, given| given.size().map(|bytes| options.memory = Some(bytes)),
-            |_| None,
         ),
     ];
 

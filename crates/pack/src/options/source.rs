@@ -17,43 +17,27 @@ pub const READING: &[SourceOption] = &[
         Takes::Word(words::<SourceKind>, ""),
         "Contents of SRC: images or cubes [default: detected]",
         |options, given| given.word().map(|kind| options.kind = Some(kind)),
-        |options| options.kind.map(|kind| kind.spelled().to_owned()),
     )
     .group(SOURCES),
     SourceOption::new(
         "labels",
         Takes::Path("FILE"),
         "Table with a row for each sample: CSV, JSON Lines or JSON",
-        |options, given| {
-            options.labels = Some(given.path());
-            Ok(())
-        },
-        |options| options.labels.as_ref().map(|path| path.display().to_string()),
+        |options, given| given.path().map(|path| options.labels = Some(path)),
     )
     .group(SOURCES),
     SourceOption::new(
         "key_column",
         Takes::Value("NAME"),
         "Column of `labels` with the paths [default: key, path, file, …]",
-        |options, given| {
-            options.key_column = Some(given.text());
-            Ok(())
-        },
-        |options| options.key_column.clone(),
+        |options, given| given.text().map(|name| options.key_column = Some(name)),
     )
     .group(SOURCES),
     SourceOption::new(
         "label_column",
         Takes::Value("NAME"),
         "Column of `labels` with the labels [default: label, class, …]",
-        |options, given| {
-            options.label_column = LabelColumn::Named(given.text());
-            Ok(())
-        },
-        |options| match &options.label_column {
-            LabelColumn::Named(name) | LabelColumn::AlsoField(name) => Some(name.clone()),
-            LabelColumn::Guessed | LabelColumn::Usual => None,
-        },
+        |options, given| given.text().map(|name| options.label_column = LabelColumn::Named(name)),
     )
     .group(SOURCES),
     SourceOption::new(
@@ -61,37 +45,25 @@ pub const READING: &[SourceOption] = &[
         Takes::Word(words::<Option<bool>>, "WHEN"),
         "Use top-level folder names as labels: auto, on, off",
         |options, given| given.word().map(|when| options.class_folders = when),
-        |options| Some(options.class_folders.spelled().to_owned()),
     )
+    .spelled_by(|options| Some(options.class_folders.spelled().to_owned()))
     .group(SOURCES),
     SourceOption::new(
         "masks",
         Takes::Path("DIR"),
         "Folder of label masks, named like the samples",
-        |options, given| {
-            options.masks = Some(given.path());
-            Ok(())
-        },
-        |options| options.masks.as_ref().map(|path| path.display().to_string()),
+        |options, given| given.path().map(|path| options.masks = Some(path)),
     )
     .group(SOURCES),
-    SourceOption::new(
-        "follow_links",
-        Takes::Switch,
-        "Follow symbolic links that lead out of SRC",
-        |options, given| given.switch().map(|on| options.follow_links = on),
-        |options| Some(options.follow_links.to_string()),
-    )
+    SourceOption::new("follow_links", Takes::Switch, "Follow symbolic links that lead out of SRC", |options, given| {
+        given.switch().map(|on| options.follow_links = on)
+    })
     .group(SOURCES),
     SourceOption::new(
         "variable",
         Takes::Several("NAME"),
         "Variable of .mat, .npz and HDF5 files; repeat for alternatives",
-        |options, given| {
-            options.cubes.variable.push(given.text());
-            Ok(())
-        },
-        |_| None,
+        |options, given| given.text().map(|text| options.cubes.variable.push(text)),
     )
     .group(SOURCES),
     SourceOption::new(
@@ -99,16 +71,12 @@ pub const READING: &[SourceOption] = &[
         Takes::Value("HxW"),
         "Height and width of cubes stored as 2-D arrays in .mat files",
         |options, given| given.spatial().map(|size| options.cubes.spatial = Some(size)),
-        |options| options.cubes.spatial.map(|(height, width)| format!("{height}x{width}")),
     )
     .group(SOURCES),
-    SourceOption::new(
-        "max_cube",
-        Takes::Value("SIZE"),
-        "Largest decoded cube to accept",
-        |options, given| given.size().map(|bytes| options.cubes.max_bytes = bytes),
-        |options| Some(spelled_size(options.cubes.max_bytes)),
-    )
+    SourceOption::new("max_cube", Takes::Value("SIZE"), "Largest decoded cube to accept", |options, given| {
+        given.size().map(|bytes| options.cubes.max_bytes = bytes)
+    })
+    .spelled_by(|options| Some(spelled_size(options.cubes.max_bytes)))
     .group(SOURCES),
 ];
 
@@ -118,7 +86,6 @@ pub(super) const PACKING: &[SourceOption] = &[
         Takes::Switch,
         "Pack each folder of SRC (train, val, …) as its own dataset",
         |options, given| given.switch().map(|on| options.splits = on),
-        |options| Some(options.splits.to_string()),
     )
     .without("listing"),
     SourceOption::new(
@@ -126,7 +93,6 @@ pub(super) const PACKING: &[SourceOption] = &[
         Takes::Switch,
         "Pack each folder of JPEG frames as one sample, a clip",
         |options, given| given.switch().map(|on| options.clips = on),
-        |options| Some(options.clips.to_string()),
     )
     .without("masks"),
     SourceOption::new(
@@ -134,17 +100,13 @@ pub(super) const PACKING: &[SourceOption] = &[
         Takes::Word(words::<OnBadInput>, "POLICY"),
         "If a file cannot be packed: stop or skip",
         |options, given| given.word().map(|policy| options.on_bad_input = policy),
-        |options| Some(options.on_bad_input.spelled().to_owned()),
-    ),
+    )
+    .spelled_by(|options| Some(options.on_bad_input.spelled().to_owned())),
     SourceOption::new(
         "listing",
         Takes::Path("FILE"),
         "File list: `plan` writes it, `pack` reads it instead of scanning SRC",
-        |options, given| {
-            options.listing = Some(given.path());
-            Ok(())
-        },
-        |options| options.listing.as_ref().map(|path| path.display().to_string()),
+        |options, given| given.path().map(|path| options.listing = Some(path)),
     )
     .group("Output"),
 ];
