@@ -73,53 +73,49 @@ pub const MEASURES: [Measure; 11] = [
     Measure::Ssim,
 ];
 
+/// The names of a measure, its unit, and whether larger values are better.
+struct Facts {
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    better: Better,
+}
+
 impl Measure {
+    const fn facts(self) -> Facts {
+        use Better::{Higher, Lower};
+        let (name, title, unit, better) = match self {
+            Self::Ssimulacra2 => ("ssimulacra2", "SSIMULACRA2", "", Higher),
+            Self::Psnr => ("psnr", "PSNR", "dB", Higher),
+            Self::Ssim => ("ssim", "SSIM", "", Higher),
+            Self::NoiseRatio => ("noise_ratio", "Largest error relative to a band’s noise", "×", Lower),
+            Self::SpectralAngleP50 => ("spectral_angle_p50", "Median spectral angle", "°", Lower),
+            Self::SpectralAngleP95 => ("spectral_angle_p95", "95th percentile of the spectral angle", "°", Lower),
+            Self::SpectralAngleP99 => ("spectral_angle_p99", "99th percentile of the spectral angle", "°", Lower),
+            Self::SpectralAngleMax => ("spectral_angle_max", "Largest spectral angle", "°", Lower),
+            Self::MaxAbsError => ("max_abs_error", "Largest absolute error", "", Lower),
+            Self::MaxRelError => ("max_rel_error", "Largest relative error", "%", Lower),
+            Self::Altered => ("altered", "Altered values", "%", Lower),
+        };
+        Facts { name, title, unit, better }
+    }
+
     /// Returns the name of the measure in JSON and in conditions.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ssimulacra2 => "ssimulacra2",
-            Self::Psnr => "psnr",
-            Self::Ssim => "ssim",
-            Self::NoiseRatio => "noise_ratio",
-            Self::SpectralAngleP50 => "spectral_angle_p50",
-            Self::SpectralAngleP95 => "spectral_angle_p95",
-            Self::SpectralAngleP99 => "spectral_angle_p99",
-            Self::SpectralAngleMax => "spectral_angle_max",
-            Self::MaxAbsError => "max_abs_error",
-            Self::MaxRelError => "max_rel_error",
-            Self::Altered => "altered",
-        }
+        self.facts().name
     }
 
     /// Returns the name for display.
     #[must_use]
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Ssimulacra2 => "SSIMULACRA2",
-            Self::Psnr => "PSNR",
-            Self::Ssim => "SSIM",
-            Self::NoiseRatio => "Largest error relative to a band’s noise",
-            Self::SpectralAngleP50 => "Median spectral angle",
-            Self::SpectralAngleP95 => "95th percentile of the spectral angle",
-            Self::SpectralAngleP99 => "99th percentile of the spectral angle",
-            Self::SpectralAngleMax => "Largest spectral angle",
-            Self::MaxAbsError => "Largest absolute error",
-            Self::MaxRelError => "Largest relative error",
-            Self::Altered => "Altered values",
-        }
+        self.facts().title
     }
 
     /// Returns the unit, or an empty string if there is none. Fractions are displayed in per cent.
     #[must_use]
     pub const fn unit(self) -> &'static str {
-        match self {
-            Self::Psnr => "dB",
-            Self::SpectralAngleP50 | Self::SpectralAngleP95 | Self::SpectralAngleP99 | Self::SpectralAngleMax => "°",
-            Self::MaxRelError | Self::Altered => "%",
-            Self::NoiseRatio => "×",
-            Self::Ssimulacra2 | Self::Ssim | Self::MaxAbsError => "",
-        }
+        self.facts().unit
     }
 
     /// Returns true if the measure is a fraction. Fractions are at least 0, and [`Altered`](Self::Altered) is
@@ -132,17 +128,7 @@ impl Measure {
     /// Returns [`Better::Higher`] if larger values are better, otherwise [`Better::Lower`].
     #[must_use]
     pub const fn better(self) -> Better {
-        match self {
-            Self::Ssimulacra2 | Self::Psnr | Self::Ssim => Better::Higher,
-            Self::NoiseRatio
-            | Self::SpectralAngleP50
-            | Self::SpectralAngleP95
-            | Self::SpectralAngleP99
-            | Self::SpectralAngleMax
-            | Self::MaxAbsError
-            | Self::MaxRelError
-            | Self::Altered => Better::Lower,
-        }
+        self.facts().better
     }
 }
 
