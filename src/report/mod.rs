@@ -56,18 +56,15 @@ pub fn report(
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
 ) -> crate::Result<Reported> {
-    let made = || -> crate::Result<Reported> {
-        if let Some(page) = output {
-            page_file::check(page, arguments.force)?;
-        }
-        let (data, notes) = make(src, arguments, on_progress, cancel)?;
-        if let Some(page) = output {
-            page_file::write(page, &shardpack_report::page(&data))?;
-        }
-        let fragment = shardpack_report::fragment(&data);
-        Ok(Reported { data, fragment, notes })
-    };
-    made()
+    if let Some(page) = output {
+        page_file::check(page, arguments.force)?;
+    }
+    let (data, notes) = make(src, arguments, on_progress, cancel)?;
+    if let Some(page) = output {
+        page_file::write(page, &shardpack_report::page(&data))?;
+    }
+    let fragment = shardpack_report::fragment(&data);
+    Ok(Reported { data, fragment, notes })
 }
 
 pub(crate) fn make(

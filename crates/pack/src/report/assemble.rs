@@ -4,7 +4,7 @@ use super::draw::{Draw, GOAL, MOST, known};
 use super::maker::Maker;
 use super::measure::Measurement;
 use super::options::ReportOptions;
-use super::provenance::{machine, today};
+use super::provenance::blank;
 use super::sampled::{CandidateResult, Sampled, first_line};
 use super::{datasets, gallery, panels, rates};
 use crate::pack::FolderSource;
@@ -12,7 +12,7 @@ use shardpack_base::peak_rss_bytes;
 use shardpack_report::conclude::{conclude, default_conditions};
 use shardpack_report::data::{
     Candidate, DrawnSample, Estimate, FailedSample, Interrupted, Provenance, Report, SampleKind, StoredSample, Subject,
-    TimedDevice, Unreadable, VERSION, Verdict, Whole,
+    TimedDevice, Unreadable, Whole,
 };
 use shardpack_report::stats::{Drawn, needed, predict};
 use shardpack_report::want::Want;
@@ -98,11 +98,8 @@ pub(super) fn report(
         false => default_conditions(content).iter().filter_map(|text| Want::parse(text, &none).ok()).collect(),
     };
     let interrupted = measurement.is_cancelled().then_some(Interrupted { done, of: drawn });
+    let blank = blank(Subject::Sources, content, measurement.options.seed, measurement.options.threads);
     let mut report = Report {
-        shardpack_report: VERSION,
-        subject: Subject::Sources,
-        content,
-        source: String::new(),
         whole: Whole {
             samples: listing.samples.len() as u64,
             source_bytes: listing.source_bytes(),
@@ -111,30 +108,20 @@ pub(super) fn report(
         },
         samples,
         candidates,
-        verdict: Verdict::default(),
-        gallery: Vec::new(),
-        cubes: Vec::new(),
-        metrics: Vec::new(),
         unreadable,
         notes: unscored_note(&whole, listing).into_iter().collect(),
         provenance: Provenance {
-            command: String::new(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: measurement.options.seed,
             strata: draw.over,
             strata_count: draw.strata.len() as u64,
             drawn,
             of: draw.len(),
-            confidence: 0.95,
-            machine: machine(measurement.options.threads),
             device: measurement.options.device.as_ref().map(|device| TimedDevice { name: device.name().to_owned() }),
-            date: today(),
-            wall_s: 0.0,
             scoring_s,
-            peak_rss_bytes: None,
             interrupted,
             not_measured: not_measured(content, interrupted.is_some(), measurement.options),
+            ..blank.provenance
         },
+        ..blank
     };
     conclude(&mut report, &want, want_given);
     (measurement.hooks.on_progress)(1, 1, "drawing");

@@ -2,7 +2,7 @@
 
 use super::draw::random;
 use super::options::{Hooks, ReportOptions};
-use super::provenance::{machine, today};
+use super::provenance::blank;
 use super::record::scalar;
 use super::sampled::first_line;
 use crate::bail;
@@ -17,7 +17,7 @@ use shardpack_recipe::{DatasetRecipe, PictureOptions, Word};
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
     Candidate, DrawnSample, Estimate, Interrupted, Measure, Predictions, Provenance, Report, SampleKind, StoredSample,
-    Strata, Subject, Unreadable, VERSION, Verdict, Whole,
+    Subject, Unreadable, Whole,
 };
 use shardpack_report::want::Want;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,11 +89,8 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
         },
         ..Candidate::default()
     };
+    let blank = blank(Subject::Dataset, content, options.seed, options.threads);
     let mut report = Report {
-        shardpack_report: VERSION,
-        subject: Subject::Dataset,
-        content,
-        source: String::new(),
         whole: Whole {
             samples: dataset.len(),
             source_bytes: bytes,
@@ -102,32 +99,19 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
         },
         samples,
         candidates: vec![candidate],
-        verdict: Verdict::default(),
-        gallery: Vec::new(),
-        cubes: Vec::new(),
-        metrics: Vec::new(),
         unreadable,
         notes: notes(content, scored, drawn, dataset.len(), wanted),
         provenance: Provenance {
-            command: String::new(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: options.seed,
-            strata: Strata::None,
             strata_count: 1,
             drawn,
             of: dataset.len(),
-            confidence: 0.95,
-            machine: machine(options.threads),
-            device: None,
-            date: today(),
-            wall_s: 0.0,
-            scoring_s: 0.0,
-            peak_rss_bytes: None,
             interrupted,
             not_measured: vec![
                 "Nothing was measured for this report: the figures were measured and stored by `pack`.".to_owned(),
             ],
+            ..blank.provenance
         },
+        ..blank
     };
     conclude(&mut report, &options.want, !options.want.is_empty());
     report.provenance.peak_rss_bytes = Some(peak_rss_bytes()).filter(|&bytes| bytes > 0);

@@ -1,8 +1,35 @@
-//! Records the machine and date of a report.
+//! Records the version, the machine and the date of a report.
 
-use shardpack_report::data::Machine;
+use shardpack_report::data::{Machine, Provenance, Report, SampleKind, Subject, VERSION, Verdict, Whole};
 
-pub(super) fn machine(threads: usize) -> Machine {
+/// Returns a report without samples and candidates, made now and on this machine.
+pub(super) fn blank(subject: Subject, content: SampleKind, seed: u64, threads: usize) -> Report {
+    Report {
+        shardpack_report: VERSION,
+        subject,
+        content,
+        source: String::new(),
+        whole: Whole::default(),
+        samples: Vec::new(),
+        candidates: Vec::new(),
+        verdict: Verdict::default(),
+        gallery: Vec::new(),
+        cubes: Vec::new(),
+        metrics: Vec::new(),
+        unreadable: Vec::new(),
+        notes: Vec::new(),
+        provenance: Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed,
+            confidence: 0.95,
+            machine: machine(threads),
+            date: today(),
+            ..Provenance::default()
+        },
+    }
+}
+
+fn machine(threads: usize) -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let system = rustix::system::uname();
     let processor = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -13,7 +40,7 @@ pub(super) fn machine(threads: usize) -> Machine {
     }
 }
 
-pub(super) fn today() -> String {
+fn today() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     date_of(since.as_secs() / 86_400)
 }
