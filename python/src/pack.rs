@@ -5,6 +5,7 @@ use crate::errors::{UsageError, raise, raise_where};
 use crate::watch::{leave, watch, watch_quietly};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::json;
 use shardpack::place::{Destination, for_adding, for_packing};
 use shardpack_format::{Note, Voice};
 use shardpack_pack::grow::{AddOptions, RewriteOptions};
@@ -218,7 +219,7 @@ pub(crate) fn remove(
     let to = Destination { path: dataset, spool, take_over };
     let rewriting = Rewriting { to, storage_options, force, threads, max_record };
     let removed = rewriting.run(py, progress, |out, options| shardpack_pack::grow::remove(out, &keys, options))?;
-    Ok((removed.to_json().to_string(), removed.notes))
+    Ok((json!(removed).to_string(), removed.notes))
 }
 
 /// Adds segment indexes to kept JPEGs. Returns a JSON object, and notes for the user.
@@ -236,7 +237,7 @@ pub(crate) fn add_indexes(
     let max_record = shardpack::MAX_RECORD_BYTES;
     let rewriting = Rewriting { to, storage_options, force: false, threads, max_record };
     let indexed = rewriting.run(py, progress, shardpack_pack::grow::add_indexes)?;
-    Ok((indexed.to_json().to_string(), indexed.notes))
+    Ok((json!(indexed).to_string(), indexed.notes))
 }
 
 /// Deletes all generations but the newest, and returns the JSON that `shardpack compact --json` prints.
@@ -252,5 +253,5 @@ pub(crate) fn compact(
     let stop = Arc::new(AtomicBool::new(false));
     let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
     let gone = watch_quietly(py, &stop, || shardpack_pack::grow::compact(out))?.map_err(raise)?;
-    Ok(gone.to_json().to_string())
+    Ok(json!(gone).to_string())
 }

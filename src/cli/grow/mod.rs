@@ -8,6 +8,7 @@ use super::{interrupt, open, pack, show, units};
 use crate::place::for_adding;
 use crate::read_limits;
 use args::{AddArgs, CompactArgs, RemoveArgs};
+use serde_json::json;
 use shardpack_format::{ErrorKind, Voice};
 use shardpack_pack::Context;
 use shardpack_pack::grow::{AddOptions, AddReport, IndexReport, RewriteOptions, add, add_indexes, compact, remove};
@@ -122,7 +123,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     };
     removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
-        show::json(&removed.to_json())?;
+        show::json(&removed)?;
         return Ok(ExitStatus::Fine);
     }
     if removed.removed == 0 {
@@ -205,9 +206,9 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
     };
     let gone = compact(out)?;
     if args.json {
-        let mut all = gone.to_json();
+        let mut all = json!(gone);
         if let Some(indexed) = &indexed {
-            all["segment_index"] = indexed.to_json();
+            all["segment_index"] = json!(indexed);
         }
         show::json(&all)?;
         return Ok(ExitStatus::Fine);

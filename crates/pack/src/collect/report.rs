@@ -57,8 +57,7 @@ impl CollectReport {
         out["memory_bytes"] = json!(self.memory_bytes);
         out["pictures_over_8_bits"] = json!(self.deep_pictures);
         out["pictures_with_more_bands"] = json!(self.banded_pictures);
-        let odd = self.odd_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
-        out["odd_pictures"] = odd.collect();
+        out["odd_pictures"] = json!(self.odd_pictures);
         let settings = self.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
         out["settings"] = Value::Object(settings.collect());
         if let Some(appended) = &self.appended {

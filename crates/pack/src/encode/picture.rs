@@ -6,12 +6,13 @@ use super::picture_encoder::{PictureChecks, PictureEncoder, PictureFields, Pictu
 use super::picture_figures::{self, PictureFigures, ReencodedFigures};
 use super::record::{Columns, RecordDraft, StoredValue};
 use super::sample_error::SampleError;
+use serde::Serialize;
 use shardpack_format::{Dtype, Error, Field, Result, Schema};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::PictureInfo;
 
 /// A picture with an oddity that decoders ignore and that does not affect its pixels.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OddPicture {
     /// Key of the picture's sample.
     pub key: String,

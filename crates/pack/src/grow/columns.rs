@@ -5,7 +5,6 @@ use crate::encode::{ArrayRecorder, ArrayWorkspace, Columns, FidelityTotals, Reco
 use crate::lock::lock;
 use crate::pool::on_pool;
 use crate::{Context, Error, bail};
-use serde_json::{Value, json};
 use shardpack_array::{Array, ArrayOptions, ArraySettings, trial};
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Manifest, Schema, bug, to_usize};
 use shardpack_reader::{Dataset, Shard};
@@ -98,20 +97,6 @@ pub struct ColumnsReport {
     pub bytes_out: u64,
     /// Notes for the user.
     pub notes: Vec<String>,
-}
-
-impl ColumnsReport {
-    /// Returns the report as a JSON object, without the notes.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "generation": self.generation,
-            "samples": self.samples,
-            "fields": self.fields,
-            "files": self.files,
-            "bytes_out": self.bytes_out,
-        })
-    }
 }
 
 /// Creates a new generation of the dataset in the folder `dataset`, in which all samples also have the fields of `new`.

@@ -5,7 +5,7 @@ use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::pack::default_memory;
-use serde_json::{Value, json};
+use serde::Serialize;
 use shardpack_format::{Hinted, Limits, Metadata, Schema, bug};
 use shardpack_reader::{Dataset, Shard};
 use shardpack_writer::{
@@ -66,8 +66,8 @@ impl std::fmt::Debug for RewriteOptions<'_> {
     }
 }
 
-/// The result of [`remove`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The result of [`remove`]. Serialises to the object printed by `remove --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemoveReport {
     /// Number of samples removed from the new generation.
     pub removed: u64,
@@ -82,22 +82,8 @@ pub struct RemoveReport {
     /// Classes that have no samples left. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
     /// Notes for the user.
+    #[serde(skip)]
     pub notes: Vec<String>,
-}
-
-impl RemoveReport {
-    /// Returns the JSON object printed by `remove --json`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "removed": self.removed,
-            "samples": self.samples,
-            "generation": self.generation,
-            "shards": self.shards,
-            "bytes_out": self.bytes_out,
-            "empty_classes": self.empty_classes,
-        })
-    }
 }
 
 /// Creates a new generation of the dataset in the folder `dataset` without the samples that have these keys.
@@ -223,8 +209,8 @@ fn locate(
     bail!(Hinted::new(text, hint))
 }
 
-/// The result of [`compact`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The result of [`compact`]. Serialises to the object printed by `compact --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CompactReport {
     /// Numbers of the deleted generations.
     pub generations: Vec<u32>,
@@ -234,19 +220,6 @@ pub struct CompactReport {
     pub bytes: u64,
     /// Classes that have no samples in the newest generation. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
-}
-
-impl CompactReport {
-    /// Returns the JSON object printed by `compact --json`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "generations": self.generations,
-            "shards": self.shards,
-            "bytes": self.bytes,
-            "empty_classes": self.empty_classes,
-        })
-    }
 }
 
 /// Deletes all older generations of the dataset in the folder `dataset`, with the shards that only they use.

@@ -6,7 +6,7 @@ use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::lock::lock;
 use crate::pack::with_notes;
 use crate::{Error, bail};
-use serde_json::{Value, json};
+use serde::Serialize;
 use shardpack_format::{
     Codec, Dtype, Field, FieldKind, FieldValue, Hinted, Limits, Manifest, Metadata, Record, Schema, bug,
 };
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The result of [`add_indexes`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The result of [`add_indexes`]. Serialises to the object `segment_index` that `compact --segment-index --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IndexReport {
     /// Number of the newest generation.
     pub generation: u32,
@@ -35,22 +35,8 @@ pub struct IndexReport {
     /// Total size of the rewritten shards, in bytes.
     pub bytes_out: u64,
     /// Notes for the user.
+    #[serde(skip)]
     pub notes: Vec<String>,
-}
-
-impl IndexReport {
-    /// Returns the JSON object printed by `compact --segment-index --json`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "generation": self.generation,
-            "indexed": self.indexed,
-            "index_bytes": self.index_bytes,
-            "damaged": self.damaged,
-            "shards": self.shards,
-            "bytes_out": self.bytes_out,
-        })
-    }
 }
 
 /// Creates a new generation of the dataset in the folder `dataset`, with a segment index for each JPEG that is

@@ -5,6 +5,7 @@ use super::options::PackOptions;
 use super::overlap::refuse_overlap;
 use crate::pool::on_pool;
 use rayon::prelude::*;
+use serde::Serialize;
 use serde_json::{Value, json};
 use shardpack_base::peak_rss_bytes;
 use shardpack_sources::{SourceKind, listing_file};
@@ -61,7 +62,7 @@ pub struct PartForecast {
 }
 
 /// Samples that were read and encoded to measure the rate, then discarded.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measured {
     /// Number of samples that were timed.
     pub samples: u64,
@@ -122,12 +123,7 @@ impl Forecast {
             "seconds": self.measured.seconds_for(self.source_bytes),
             "longest_part_seconds": self.longest_seconds(),
             "empty_parts": self.empty(),
-            "measured": {
-                "samples": self.measured.samples,
-                "source_bytes": self.measured.source_bytes,
-                "seconds": self.measured.seconds,
-                "threads": self.measured.threads,
-            },
+            "measured": self.measured,
             "parts": self.parts.iter().map(part).collect::<Vec<_>>(),
         })
     }

@@ -23,7 +23,7 @@ pub fn report_json(report: &Report) -> Value {
         "seconds": report.elapsed.as_secs_f64(),
         "peak_rss_bytes": peak_rss_bytes(),
         "fidelity": report.fidelity,
-        "skipped": report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason })).collect::<Vec<_>>(),
+        "skipped": report.skipped,
     })
 }
 
@@ -59,10 +59,9 @@ impl PackReport {
         out["memory_bytes"] = json!(packed.memory_bytes);
         out["pictures_over_8_bits"] = json!(packed.deep_pictures);
         let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
-        let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
+        let later = packed.report.skipped.iter().map(|skipped| json!(skipped));
         out["skipped"] = bad.chain(later).collect();
-        let odd = packed.odd_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
-        out["odd_pictures"] = odd.collect();
+        out["odd_pictures"] = json!(packed.odd_pictures);
         let settings = packed.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
         out["settings"] = Value::Object(settings.collect());
         out
