@@ -1,5 +1,6 @@
 //! Adds fields to the samples of a dataset, in columns files next to its shards (spec §3.6).
 
+use super::whole_record::ShardRecords;
 use super::{RewriteOptions, open, some};
 use crate::encode::{ArrayRecorder, ArrayWorkspace, Columns, FidelityTotals, RecordDraft, RecordNumber};
 use crate::lock::lock;
@@ -7,12 +8,12 @@ use crate::pool::on_pool;
 use crate::{Context, Error, bail};
 use shardpack_array::{Array, ArrayOptions, ArraySettings, trial};
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Manifest, Schema, bug, to_usize};
-use shardpack_reader::{Dataset, Shard};
+use shardpack_reader::Dataset;
 use shardpack_sources::words::plural;
 use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// Names that a new column must not have, because readers expect the sizes of pictures and the like in fields with
 /// these names, or add columns with these names to tables.
@@ -228,7 +229,7 @@ struct AddedValues<'a> {
     columns: &'a [NewColumn<'a>],
     schema: &'a Schema,
     places: Vec<ColumnPlace>,
-    records: Vec<(Arc<Shard>, u64)>,
+    records: ShardRecords,
     /// Row of each sample in the columns.
     rows: Vec<usize>,
     idle: Mutex<Vec<Vec<ArrayWorkspace>>>,
@@ -248,11 +249,7 @@ impl<'a> AddedValues<'a> {
         opened: &Dataset,
         options: &RewriteOptions<'_>,
     ) -> crate::Result<Self> {
-        let mut records = Vec::with_capacity(rows.len());
-        for number in opened.shard_numbers() {
-            let shard = opened.shard(number)?;
-            records.extend((0..shard.len()).map(|record| (Arc::clone(&shard), record)));
-        }
+        let records = ShardRecords::all(opened)?;
         let place = |column: &NewColumn<'_>| {
             if column.shape.is_empty() {
                 let place = Columns::of(schema, &[column.field()]);
@@ -263,10 +260,6 @@ impl<'a> AddedValues<'a> {
         };
         let places = columns.iter().map(place).collect::<crate::Result<_>>()?;
         Ok(Self { columns, schema, places, records, rows, idle: Mutex::default() })
-    }
-
-    fn record(&self, sample: u64) -> &(Arc<Shard>, u64) {
-        self.records.get(to_usize(sample)).unwrap_or_else(|| bug("a record is not part of the plan"))
     }
 
     fn row(&self, sample: u64) -> usize {
@@ -281,7 +274,7 @@ impl<'a> AddedValues<'a> {
     fn samples(&self, base: &Manifest) -> crate::Result<Vec<Vec<KeptSample>>> {
         let mut all: Vec<Vec<KeptSample>> = base.shards.iter().map(|_| Vec::new()).collect();
         let record_bytes = self.value_bytes().saturating_add(HEAD_BYTES);
-        for ((shard, record), &row) in self.records.iter().zip(&self.rows) {
+        for ((shard, record), &row) in self.records.0.iter().zip(&self.rows) {
             let mut crc = crc32fast::Hasher::new();
             self.columns.iter().for_each(|column| crc.update(column.value(row)));
             let sample_id = shard.row(*record)?.sample_id;
@@ -312,8 +305,7 @@ impl SampleSource for AddedValues<'_> {
     type Error = Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
-        let (shard, record) = self.record(sample);
-        Cow::Borrowed(shard.index().key(*record).unwrap_or_default())
+        self.records.key(sample)
     }
 
     fn memory_bytes(&self, _sample: u64) -> u64 {

@@ -1,17 +1,15 @@
 //! Removes samples from a dataset, and deletes older generations.
 
-use super::whole_record::{WholeRecord, bytes_in_files};
+use super::segments::RewrittenRecords;
+use super::whole_record::{ShardRecords, kept_sample};
 use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
-use crate::encode::{FidelityTotals, RecordNumber, copy_record};
+use crate::encode::FidelityTotals;
 use crate::pack::default_memory;
 use serde::Serialize;
-use shardpack_format::{Hinted, Limits, Metadata, Schema, bug};
-use shardpack_reader::{Dataset, Shard};
-use shardpack_writer::{
-    Compacted, Encoded, Growth, KeptSample, Next, Output, Plan, Progress, SampleSource, Tally as _, WriteOptions,
-};
-use std::borrow::Cow;
+use shardpack_format::{Hinted, Limits, Metadata};
+use shardpack_reader::Dataset;
+use shardpack_writer::{Compacted, Growth, Next, Output, Plan, Progress, Tally as _, WriteOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -118,7 +116,7 @@ pub fn remove(
     }
     // The positions of the samples change, so columns files would no longer match. Store the columns in the shards.
     let stores_columns = !growth.manifest().columns.is_empty();
-    let (mut shards, mut source, mut kept) = (Vec::new(), RemainingRecords::new(&opened), BTreeMap::new());
+    let (mut shards, mut records, mut kept) = (Vec::new(), ShardRecords::default(), BTreeMap::new());
     let mut largest = 0;
     for (place, number) in (0..).zip(opened.shard_numbers()) {
         let shard = opened.shard(number)?;
@@ -129,16 +127,17 @@ pub fn remove(
         }
         let mut samples = Vec::new();
         for record in (0..shard.len()).filter(|record| gone.is_none_or(|gone| !gone.contains(record))) {
-            let (row, record_bytes) = (shard.row(record)?, bytes_in_files(&shard, record));
-            largest = largest.max(record_bytes);
-            samples.push(KeptSample { sample_id: row.sample_id, record_bytes, crc32: row.crc32 });
-            source.records.push((Arc::clone(&shard), record));
+            let sample = kept_sample(&shard, record)?;
+            largest = largest.max(sample.record_bytes);
+            samples.push(sample);
+            records.0.push((Arc::clone(&shard), record));
         }
         shards.push((place, samples));
     }
     let base = growth.manifest();
+    let source = RewrittenRecords::new(records, opened.schema(), &options.limits, 2);
     let metadata = Metadata {
-        schema: source.schema.clone(),
+        schema: opened.schema().clone(),
         classes: base.classes.clone(),
         recipe: base.shard_recipe(),
         shards: None,
@@ -234,43 +233,4 @@ pub fn compact(dataset: impl Into<Output>) -> crate::Result<CompactReport> {
     let newest = open(dataset, &Limits::default());
     let empty_classes = newest.as_ref().map(empty_classes).unwrap_or_default();
     Ok(CompactReport { generations, shards, bytes, empty_classes })
-}
-
-/// The remaining records of the rewritten shards, as samples for the writer.
-struct RemainingRecords {
-    schema: Schema,
-    records: Vec<(Arc<Shard>, u64)>,
-}
-
-impl RemainingRecords {
-    fn new(opened: &Dataset) -> Self {
-        Self { schema: opened.schema().clone(), records: Vec::new() }
-    }
-
-    fn record(&self, sample: u64) -> Option<&(Arc<Shard>, u64)> {
-        self.records.get(usize::try_from(sample).ok()?)
-    }
-}
-
-impl SampleSource for RemainingRecords {
-    type Tally = FidelityTotals;
-    type Error = shardpack_reader::Error;
-
-    fn key(&self, sample: u64) -> Cow<'_, str> {
-        let key = self.record(sample).and_then(|(shard, record)| shard.index().key(*record));
-        Cow::Borrowed(key.unwrap_or_default())
-    }
-
-    fn memory_bytes(&self, sample: u64) -> u64 {
-        self.record(sample).map_or(0, |(shard, record)| bytes_in_files(shard, *record).saturating_mul(2))
-    }
-
-    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Self::Error> {
-        let Some((shard, record)) = self.record(sample) else { bug("a record is not part of the plan") };
-        let mut whole = WholeRecord::default();
-        let record = whole.read(shard, *record)?;
-        let totals = FidelityTotals::of_record(&self.schema, record.key, record.scalars);
-        let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
-        Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, totals)))
-    }
 }

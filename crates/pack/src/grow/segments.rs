@@ -1,6 +1,6 @@
 //! Adds segment indexes to a dataset's pictures (spec §5.5) by rewriting its shards as a new generation.
 
-use super::whole_record::{WholeRecord, bytes_in_files};
+use super::whole_record::{ShardRecords, WholeRecord, kept_sample};
 use super::{RewriteOptions, open};
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::lock::lock;
@@ -8,16 +8,15 @@ use crate::pack::with_notes;
 use crate::{Error, bail};
 use serde::Serialize;
 use shardpack_format::{
-    Codec, Dtype, Field, FieldKind, FieldValue, Hinted, Limits, Manifest, Metadata, Record, Schema, bug,
+    Codec, Dtype, Field, FieldKind, FieldValue, Hinted, Limits, Manifest, Metadata, Record, Schema,
 };
 use shardpack_jpeg::SegmentIndexer;
-use shardpack_reader::{Dataset, Shard};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// The result of [`add_indexes`]. Serialises to the object `segment_index` that `compact --segment-index --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,10 +74,10 @@ pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> 
         return Ok(IndexReport { generation, indexed, index_bytes, damaged, shards, bytes_out, notes: Vec::new() });
     }
     let metadata = metadata(base, opened.schema(), &wanted)?;
-    let source = IndexedRecords::new(&opened, &metadata.schema, &options.limits)?;
+    let source = RewrittenRecords::new(ShardRecords::all(&opened)?, &metadata.schema, &options.limits, 4);
     let plan = Plan::anew(base, metadata.clone(), &source.shards()?)?;
-    let largest = source.records.iter().map(|(shard, record)| bytes_in_files(shard, *record));
-    let write = options.to_write(memory(largest.max().unwrap_or(0)));
+    let largest = (0..opened.len()).map(|sample| source.memory_bytes(sample));
+    let write = options.to_write(largest.max().unwrap_or(0));
     let fidelity = |total: &FidelityTotals| with_notes(total.fidelity(), &base.fidelity);
     let written = growth.write(&plan, &source, Next { kept: BTreeMap::new(), fidelity: &fidelity }, &write)?;
     Ok(IndexReport {
@@ -139,16 +138,14 @@ fn gpu_jpeg(schema: &Schema) -> Option<usize> {
     (pictures == 1 && dtype == Dtype::Bool).then_some(before)
 }
 
-/// Returns the memory needed for a record of this size: its bytes, a copy, and the indexer's buffers.
-const fn memory(record_bytes: u64) -> u64 {
-    record_bytes.saturating_mul(4)
-}
-
-/// All records of a dataset, with indexes added, as samples for the writer.
-struct IndexedRecords<'a> {
+/// Records of a dataset as samples for the writer. Fields of `schema` that a record lacks are segment indexes, which are
+/// added.
+pub(super) struct RewrittenRecords<'a> {
     schema: &'a Schema,
     limits: &'a Limits,
-    records: Vec<(Arc<Shard>, u64)>,
+    records: ShardRecords,
+    /// Memory for a record as a multiple of its size: its bytes, a copy, and the buffers of the indexer.
+    copies: u64,
     /// Position of `gpu_jpeg` in the packed scalars, if the dataset has this column.
     gpu_jpeg: Option<usize>,
     idle: Mutex<Vec<SegmentIndexer>>,
@@ -157,34 +154,23 @@ struct IndexedRecords<'a> {
     damaged: AtomicU64,
 }
 
-impl<'a> IndexedRecords<'a> {
-    fn new(opened: &Dataset, schema: &'a Schema, limits: &'a Limits) -> crate::Result<Self> {
-        let mut records = Vec::new();
-        for number in opened.shard_numbers() {
-            let shard = opened.shard(number)?;
-            records.extend((0..shard.len()).map(|record| (Arc::clone(&shard), record)));
-        }
+impl<'a> RewrittenRecords<'a> {
+    pub(super) fn new(records: ShardRecords, schema: &'a Schema, limits: &'a Limits, copies: u64) -> Self {
         let (idle, indexed, index_bytes, damaged) = Default::default();
         let gpu_jpeg = gpu_jpeg(schema);
-        Ok(Self { schema, limits, records, gpu_jpeg, idle, indexed, index_bytes, damaged })
+        Self { schema, limits, records, copies, gpu_jpeg, idle, indexed, index_bytes, damaged }
     }
 
     fn shards(&self) -> crate::Result<Vec<(u32, Vec<KeptSample>)>> {
         let mut shards: Vec<(u32, Vec<KeptSample>)> = Vec::new();
-        for (shard, record) in &self.records {
-            let (number, row) = (shard.identity().shard_number, shard.row(*record)?);
-            let record_bytes = bytes_in_files(shard, *record);
-            let sample = KeptSample { sample_id: row.sample_id, record_bytes, crc32: row.crc32 };
+        for (shard, record) in &self.records.0 {
+            let (number, sample) = (shard.identity().shard_number, kept_sample(shard, *record)?);
             match shards.last_mut() {
                 Some((last, samples)) if *last == number => samples.push(sample),
                 _ => shards.push((number, vec![sample])),
             }
         }
         Ok(shards)
-    }
-
-    fn record(&self, sample: u64) -> Option<&(Arc<Shard>, u64)> {
-        self.records.get(usize::try_from(sample).ok()?)
     }
 
     /// Returns the index of a stored picture, or an empty one if the picture cannot use an index.
@@ -207,23 +193,22 @@ impl<'a> IndexedRecords<'a> {
     }
 }
 
-impl SampleSource for IndexedRecords<'_> {
+impl SampleSource for RewrittenRecords<'_> {
     type Tally = FidelityTotals;
     type Error = Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
-        let key = self.record(sample).and_then(|(shard, record)| shard.index().key(*record));
-        Cow::Borrowed(key.unwrap_or_default())
+        self.records.key(sample)
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {
-        self.record(sample).map_or(0, |(shard, record)| memory(bytes_in_files(shard, *record)))
+        self.records.bytes_in_files(sample).saturating_mul(self.copies)
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
-        let Some((shard, record)) = self.record(sample) else { bug("a record is not part of the plan") };
+        let (shard, record) = self.records.get(sample);
         let mut whole = WholeRecord::default();
-        let record = whole.read(shard, *record)?;
+        let record = whole.read(shard, record)?;
         let own = shard.schema();
         let old = |name: &str| record.fields.get(own.stored_position(name)?).copied().flatten();
         let mut indexer = lock(&self.idle).pop().unwrap_or_default();
