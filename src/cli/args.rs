@@ -5,7 +5,7 @@ use super::examples;
 use super::grow::args::{AddArgs, CompactArgs, RemoveArgs};
 use super::pack::args::{MergeArgs, PackArgs, PlanArgs};
 use super::report::args::ReportArgs;
-use super::shared_args::FromStore;
+use super::shared_args::DatasetArgs;
 use clap::{Args, Parser, Subcommand};
 use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
@@ -51,13 +51,8 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = examples::INSPECT)]
 pub(super) struct InspectArgs {
-    /// Folder or URL of a dataset, its manifest, or a single shard
-    pub dataset: PathBuf,
     #[command(flatten)]
-    pub from: FromStore,
-    /// Generation of the dataset, from 1 [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub generation: Option<u32>,
+    pub dataset: DatasetArgs,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
@@ -116,13 +111,8 @@ pub(super) struct CacheFolderArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::VERIFY)]
 pub(super) struct VerifyArgs {
-    /// Folder or URL of a dataset, its manifest, or a single shard
-    pub dataset: PathBuf,
     #[command(flatten)]
-    pub from: FromStore,
-    /// Generation of the dataset, from 1 [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub generation: Option<u32>,
+    pub dataset: DatasetArgs,
     /// Also decode every field
     #[arg(long)]
     pub deep: bool,
@@ -151,13 +141,8 @@ pub(super) struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::UNPACK)]
 pub(super) struct UnpackArgs {
-    /// Folder or URL of a dataset, its manifest, or a single shard
-    pub dataset: PathBuf,
     #[command(flatten)]
-    pub from: FromStore,
-    /// Generation of the dataset, from 1 [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub generation: Option<u32>,
+    pub dataset: DatasetArgs,
     /// Folder to write to; existing files are never overwritten
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
@@ -178,13 +163,8 @@ pub(super) struct UnpackArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::LS)]
 pub(super) struct LsArgs {
-    /// Folder or URL of a dataset, its manifest, or a single shard
-    pub dataset: PathBuf,
     #[command(flatten)]
-    pub from: FromStore,
-    /// Generation of the dataset, from 1 [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub generation: Option<u32>,
+    pub dataset: DatasetArgs,
     /// Keys to list: a pattern with `*`, `?` and `[a-z]`; `*` and `?` also match `/`
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
@@ -206,13 +186,8 @@ pub(super) struct LsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::CAT)]
 pub(super) struct CatArgs {
-    /// Folder or URL of a dataset, its manifest, or a single shard
-    pub dataset: PathBuf,
     #[command(flatten)]
-    pub from: FromStore,
-    /// Generation of the dataset, from 1 [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub generation: Option<u32>,
+    pub dataset: DatasetArgs,
     /// Key of the sample, or its index in stored order
     pub sample: String,
     /// Field to write [default: the picture or the cube]

@@ -3,7 +3,7 @@
 use super::args::CatArgs;
 use super::exit_status::ExitStatus;
 use super::refuse::refuse_url_to_write;
-use super::{open, show, units};
+use super::{show, units};
 use crate::read_limits;
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
@@ -18,13 +18,12 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     if let Some(output) = &args.output {
         refuse_url_to_write(output, "cat")?;
     }
-    let limits = read_limits(args.max_record);
-    let dataset = open::generation(&args.dataset, &limits, args.generation, &args.from)?;
+    let dataset = args.dataset.open(args.max_record)?;
     let index = find(&dataset, &args.sample)?;
     let sample = dataset.get(index)?;
     let view = sample.view();
     if args.json {
-        show::json(&describe(&view, &limits)?)?;
+        show::json(&describe(&view, &read_limits(args.max_record))?)?;
         return Ok(ExitStatus::Fine);
     }
     let name = match &args.field {

@@ -2,8 +2,7 @@
 
 use super::args::LsArgs;
 use super::exit_status::ExitStatus;
-use super::{open, show};
-use crate::read_limits;
+use super::show;
 use glob::Pattern;
 use serde_json::{Map, Value};
 use shardpack_format::{Dtype, Hinted, visible_json};
@@ -13,7 +12,7 @@ use std::cmp::Ordering;
 use std::io::{self, BufWriter, Write};
 
 pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
-    let dataset = open::generation(&args.dataset, &read_limits(crate::MAX_RECORD_BYTES), args.generation, &args.from)?;
+    let dataset = args.dataset.open(crate::MAX_RECORD_BYTES)?;
     let pattern = args.keys.as_deref().map(Pattern::new).transpose().map_err(crate::Error::other);
     let pattern = pattern
         .with_context(|| format!("`--keys`: `{}` is not a valid pattern", args.keys.as_deref().unwrap_or_default()))?;

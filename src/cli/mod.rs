@@ -12,7 +12,6 @@ mod help;
 mod inspect;
 mod interrupt;
 mod ls;
-mod open;
 #[cfg(test)]
 mod options_tests;
 mod pack;

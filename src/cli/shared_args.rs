@@ -1,9 +1,33 @@
 //! Arguments shared by several commands.
 
+use crate::{place, read_limits, sniff};
 use clap::Args;
 use shardpack_pack::Context;
+use shardpack_reader::{Dataset, DatasetOptions};
 use shardpack_recipe::parse_size;
 use std::path::PathBuf;
+
+/// The dataset that a command reads.
+#[derive(Debug, Args)]
+pub(super) struct DatasetArgs {
+    /// Folder or URL of a dataset, its manifest, or a single shard
+    #[arg(id = "dataset", value_name = "DATASET")]
+    pub path: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
+    /// Generation of the dataset, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
+}
+
+impl DatasetArgs {
+    /// Opens the dataset. `max_record` is the size of the largest record or decoded field to accept, in bytes.
+    pub(super) fn open(&self, max_record: u64) -> crate::Result<Dataset> {
+        sniff::check(&self.path)?;
+        let options = DatasetOptions::new().limits(read_limits(max_record)).generation(self.generation);
+        place::open(&self.path, &options, &self.from.settings()?).context("cannot open the dataset")
+    }
+}
 
 /// Options for reading from a store.
 #[derive(Debug, Default, Args)]

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &VerifyArgs) -> crate::Result<ExitStatus> {
-    sniff::check(&args.dataset)?;
+    sniff::check(&args.dataset.path)?;
     let limits = read_limits(args.max_record);
     let interrupt = interrupt::install(true)?;
     let bar = OnceLock::new();
@@ -24,9 +24,9 @@ pub(super) fn run(args: &VerifyArgs) -> crate::Result<ExitStatus> {
     };
     let threads = args.threads.unwrap_or(0);
     let raised = &interrupt.raised;
-    let settings = args.from.settings()?;
-    let checks = Checks { deep: args.deep, digest: args.digest, generation: args.generation, limits, threads };
-    let checked = check(&args.dataset, &settings, &checks, &on_progress, raised)?;
+    let settings = args.dataset.from.settings()?;
+    let checks = Checks { deep: args.deep, digest: args.digest, generation: args.dataset.generation, limits, threads };
+    let checked = check(&args.dataset.path, &settings, &checks, &on_progress, raised)?;
     if let Some(bar) = bar.get() {
         bar.finish();
     }
@@ -65,7 +65,7 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
         units::seconds(seconds),
         units::rate(report.bytes, seconds)
     );
-    let name = args.dataset.display();
+    let name = args.dataset.path.display();
     let mut hints: BTreeSet<Hint> = report.problems.iter().filter_map(|problem| problem.hint.clone()).collect();
     let summary = match (report.cancelled, report.problems.len() as u64) {
         (true, n) => format!("interrupted: {} so far in `{name}` ({read})", units::plural(n, "problem")),

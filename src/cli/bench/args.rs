@@ -1,14 +1,13 @@
 //! Declares the arguments of `shardpack bench`.
 
 use super::super::examples;
-use super::super::shared_args::FromStore;
+use super::super::shared_args::DatasetArgs;
 use super::view::{Argument, parse_bands};
 use crate::report::DeviceName;
 use clap::{Args, ValueEnum};
 use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Window};
 use shardpack_reader::Bands;
 use shardpack_recipe::{parse_size, parse_threads};
-use std::path::PathBuf;
 
 /// Measure the loading speed, name the bottleneck, and suggest changes.
 ///
@@ -18,13 +17,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = examples::BENCH)]
 pub(crate) struct BenchArgs {
-    /// Folder or URL of a dataset, its manifest, or a single shard
-    pub dataset: PathBuf,
     #[command(flatten)]
-    pub from: FromStore,
-    /// Generation of the dataset, from 1 [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub generation: Option<u32>,
+    pub dataset: DatasetArgs,
     /// Pictures: full, raw, shortN, rrcN, centerN, resizeN, padN, jitterN, randcropN, ioucropN [default: full]
     #[arg(long, value_name = "VIEW", value_parser = Argument::<ImageMode>::parse, help_heading = "Batches")]
     pub image: Option<Argument<ImageMode>>,

@@ -4,7 +4,7 @@ use super::args::{BenchArgs, OrderArg};
 use super::limit::{Workload, WorkloadContent};
 use super::view::Argument;
 use super::{device, system};
-use crate::cli::{open, units};
+use crate::cli::units;
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
 use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
@@ -51,9 +51,9 @@ fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
 }
 
 pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
-    let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
+    let dataset = args.dataset.open(args.max_record)?;
     if dataset.is_empty() {
-        bail!("nothing to measure: `{}` has no samples", args.dataset.display());
+        bail!("nothing to measure: `{}` has no samples", args.dataset.path.display());
     }
     let names = |kind| chosen(&dataset, args, kind);
     let (pictures, arrays) = (names(FieldKind::Image), names(FieldKind::Array));
@@ -88,7 +88,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     };
     // A batch larger than the dataset would waste memory.
     let batch_size = batch_size.min(shardpack_format::saturating_u32(dataset.len()));
-    let threads = args.threads.unwrap_or_else(open::all_cores);
+    let threads = args.threads.unwrap_or_else(shardpack_io::cores);
     let stage = device::stage(args.device)?;
     let mut options = LoaderOptions::default()
         .batch_size(batch_size)
@@ -129,7 +129,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     let resident_bytes = system::resident_bytes();
     let workload = Workload {
         threads,
-        cores: open::all_cores(),
+        cores: shardpack_io::cores(),
         batch_size,
         slots: options.resources.slots,
         single_reads: args.order == OrderArg::Full,

@@ -4,7 +4,7 @@ use super::args::BenchArgs;
 use super::report::{network_json, network_text};
 use super::system;
 use crate::cli::exit_status::ExitStatus;
-use crate::cli::{open, show, units};
+use crate::cli::{show, units};
 use serde_json::json;
 use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
@@ -20,7 +20,7 @@ struct Pass {
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
+    let dataset = args.dataset.open(args.max_record)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
         show::note(
@@ -34,7 +34,7 @@ pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
         }
         let start = Instant::now();
         let mut pass = if decodes {
-            decode(&dataset, args.threads.unwrap_or_else(open::all_cores).max(1))?
+            decode(&dataset, args.threads.unwrap_or_else(shardpack_io::cores).max(1))?
         } else {
             stream(&dataset)?
         };

@@ -4,8 +4,8 @@ pub(super) mod args;
 
 use super::exit_status::ExitStatus;
 use super::progress::Bar;
-use super::{interrupt, open, pack, show, units};
-use crate::place::for_adding;
+use super::{interrupt, pack, show, units};
+use crate::place::{Destination, for_adding};
 use crate::read_limits;
 use args::{AddArgs, CompactArgs, RemoveArgs};
 use serde_json::json;
@@ -13,7 +13,7 @@ use shardpack_format::{ErrorKind, Voice};
 use shardpack_pack::Context;
 use shardpack_pack::grow::{AddOptions, AddReport, IndexReport, RewriteOptions, add, add_indexes, compact, remove};
 use shardpack_pack::pack::{Hooks, Planned};
-use shardpack_writer::Outcome as Written;
+use shardpack_writer::{Outcome as Written, Output};
 use std::cell::OnceCell;
 use std::io::Read;
 use std::path::Path;
@@ -100,28 +100,11 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
 
 pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     let keys = read_keys(&args.keys)?;
-    let interrupt = interrupt::install(true)?;
-    let out = args.to.destination(&args.dataset).output(&[], Some(Arc::clone(&interrupt.raised)))?;
-    let bar = OnceCell::new();
-    let on_progress = |p: &shardpack_writer::Progress| {
-        bar.get_or_init(|| Bar::new("remove", p.bytes_in_total, Some(p.samples_total))).pack(p);
-    };
-    let options = RewriteOptions {
-        force: args.force,
-        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
-        limits: read_limits(args.max_record),
-        on_progress: Some(&on_progress),
-        cancel: Some(&interrupt.raised),
-    };
-    let result = remove(out, &keys, &options);
-    if let Some(bar) = bar.get() {
-        bar.finish();
-    }
-    let removed = match result {
-        Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(interrupted()),
-        other => other?,
-    };
-    removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
+    let options = RewriteOptions { force: args.force, ..rewriting(args.threads, args.max_record) };
+    let removed =
+        rewrite("remove", &args.to.destination(&args.dataset), options, |out, options| remove(out, &keys, options))?;
+    let Some(removed) = removed else { return Ok(interrupted()) };
+    warn(&removed.notes);
     if args.json {
         show::json(&removed)?;
         return Ok(ExitStatus::Fine);
@@ -147,6 +130,40 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     }
     show::print(&empty_text(&removed.empty_classes))?;
     Ok(ExitStatus::Fine)
+}
+
+fn rewriting(threads: Option<usize>, max_record: u64) -> RewriteOptions<'static> {
+    let defaults = RewriteOptions::default();
+    RewriteOptions { threads: threads.unwrap_or(defaults.threads).max(1), limits: read_limits(max_record), ..defaults }
+}
+
+/// Runs `work`, which writes a generation from the samples of the dataset, with a progress bar. Returns `None` if the
+/// user interrupts it.
+fn rewrite<R>(
+    task: &'static str,
+    dataset: &Destination,
+    options: RewriteOptions<'static>,
+    work: impl FnOnce(Output, &RewriteOptions<'_>) -> crate::Result<R>,
+) -> crate::Result<Option<R>> {
+    let interrupt = interrupt::install(true)?;
+    let out = dataset.output(&[], Some(Arc::clone(&interrupt.raised)))?;
+    let bar = OnceCell::new();
+    let on_progress = |p: &shardpack_writer::Progress| {
+        bar.get_or_init(|| Bar::new(task, p.bytes_in_total, Some(p.samples_total))).pack(p);
+    };
+    let result =
+        work(out, &RewriteOptions { on_progress: Some(&on_progress), cancel: Some(&interrupt.raised), ..options });
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    match result {
+        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn warn(notes: &[String]) {
+    notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
 }
 
 /// Number of classes shown in the text. `--json` lists all.
@@ -196,14 +213,14 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
 }
 
 pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
-    let out = args.to.destination(&args.dataset).output(&[], None)?;
-    let indexed = match args.segment_index {
-        true => match add_segment_indexes(args) {
-            Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(interrupted()),
-            other => Some(other?),
-        },
-        false => None,
-    };
+    let to = args.to.destination(&args.dataset);
+    let out = to.output(&[], None)?;
+    let mut indexed = None;
+    if args.segment_index {
+        indexed = rewrite("index", &to, rewriting(args.threads, crate::MAX_RECORD_BYTES), add_indexes)?;
+        let Some(indexed) = &indexed else { return Ok(interrupted()) };
+        warn(&indexed.notes);
+    }
     let gone = compact(out)?;
     if args.json {
         let mut all = json!(gone);
@@ -229,29 +246,6 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
     }
     show::print(&empty_text(&gone.empty_classes))?;
     Ok(ExitStatus::Fine)
-}
-
-fn add_segment_indexes(args: &CompactArgs) -> crate::Result<IndexReport> {
-    let interrupt = interrupt::install(true)?;
-    let bar = OnceCell::new();
-    let on_progress = |p: &shardpack_writer::Progress| {
-        bar.get_or_init(|| Bar::new("index", p.bytes_in_total, Some(p.samples_total))).pack(p);
-    };
-    let options = RewriteOptions {
-        force: false,
-        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
-        limits: read_limits(crate::MAX_RECORD_BYTES),
-        on_progress: Some(&on_progress),
-        cancel: Some(&interrupt.raised),
-    };
-    let out = args.to.destination(&args.dataset).output(&[], Some(Arc::clone(&interrupt.raised)))?;
-    let result = add_indexes(out, &options);
-    if let Some(bar) = bar.get() {
-        bar.finish();
-    }
-    let indexed = result?;
-    indexed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
-    Ok(indexed)
 }
 
 fn indexed_text(indexed: &IndexReport, dataset: &Path) -> String {

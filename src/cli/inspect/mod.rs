@@ -7,8 +7,7 @@ mod span;
 
 use super::args::InspectArgs;
 use super::exit_status::ExitStatus;
-use super::{open, show, summary, units};
-use crate::read_limits;
+use super::{show, summary, units};
 use facts::Facts;
 use segments::SegmentFacts;
 use serde_json::{Map, Value, json};
@@ -21,12 +20,12 @@ use span::Span;
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
-    let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
+    let dataset = args.dataset.open(args.max_record)?;
     let facts = Facts::gather(&dataset);
     if args.json {
         show::json(&to_json(&facts, &dataset))?;
     } else {
-        show::print(&to_text(&facts, &dataset, &args.dataset.display().to_string()))?;
+        show::print(&to_text(&facts, &dataset, &args.dataset.path.display().to_string()))?;
     }
     if facts.problems.is_empty() {
         return Ok(ExitStatus::Fine);

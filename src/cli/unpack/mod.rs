@@ -7,8 +7,7 @@ use super::args::UnpackArgs;
 use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::refuse::refuse_url_to_write;
-use super::{interrupt, open, show, units};
-use crate::read_limits;
+use super::{interrupt, show, units};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind, Hinted, visible_path};
 use shardpack_pack::export::{FileNames, ICC_FIELD, OutFolder};
@@ -27,8 +26,8 @@ const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     refuse_url_to_write(&args.dir, "unpack")?;
-    refuse_inside(&args.dataset, &args.dir)?;
-    let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
+    refuse_inside(&args.dataset.path, &args.dir)?;
+    let dataset = args.dataset.open(args.max_record)?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);
@@ -39,7 +38,7 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     let start = Instant::now();
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum(), Some(dataset.len()));
     let unpacker = Unpacker::new(&args.dir, &out, names, cancel);
-    let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
+    let threads = args.threads.unwrap_or_else(shardpack_io::cores).max(1);
     let mut table = columns
         .as_ref()
         .map(|columns| LabelTable::create(&dataset, columns, &out, args.dir.join(&table_name)))
