@@ -53,7 +53,7 @@ def add(
     generation = core.generation if keys is None else None
     _, notes = _shardpack.add_columns(
         folder, given, keys, generation, force, threads, dataset._max_record, progress,
-        None if spool is None else str(spool), take_over, list(dataset._settings),
+        (None if spool is None else str(spool), take_over, list(dataset._settings)),
     )  # fmt: skip
     for note in notes:
         _warn.warn(note)

@@ -11,7 +11,7 @@ from shardpack import _shardpack, _warn
 from shardpack._keywords import keywords
 from shardpack._pack import Progress, StrPath
 from shardpack._size import Size, size
-from shardpack._url import settings
+from shardpack._url import store_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -96,8 +96,8 @@ def add(
     120
     """
     given = keywords("add", options, AddOptions)
-    store = _store(spool, take_over, storage_options)
-    report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress, *store)
+    store = store_keywords(spool, take_over, storage_options)
+    report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress, store)
     for note in notes:
         _warn.warn(note)
     found: dict[str, Any] = json.loads(report)
@@ -153,8 +153,8 @@ def remove(
     """
     if isinstance(keys, str):
         raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: pass [{keys!r}]")
-    store = _store(spool, take_over, storage_options)
-    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress, *store)
+    store = store_keywords(spool, take_over, storage_options)
+    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress, store)
     for note in notes:
         _warn.warn(note)
     report: dict[str, Any] = json.loads(found)
@@ -207,20 +207,13 @@ def compact(
     FormatError, OSError
         The newest generation is damaged; a file cannot be written or deleted.
     """
-    store = _store(spool, take_over, storage_options)
+    store = store_keywords(spool, take_over, storage_options)
     path, indexed = os.fspath(dataset), None
     if segment_index:
-        indexed, notes = _shardpack.add_indexes(path, threads, progress, *store)
+        indexed, notes = _shardpack.add_indexes(path, threads, progress, store)
         for note in notes:
             _warn.warn(note)
-    report: dict[str, Any] = json.loads(_shardpack.compact(path, *store))
+    report: dict[str, Any] = json.loads(_shardpack.compact(path, store))
     if indexed is not None:
         report["segment_index"] = json.loads(indexed)
     return report
-
-
-def _store(
-    spool: StrPath | None, take_over: bool, storage_options: Mapping[str, Any] | None
-) -> tuple[str | None, bool, list[tuple[str, str]]]:
-    """Return the arguments about a store, as the functions in Rust take them."""
-    return None if spool is None else os.fspath(spool), take_over, settings(storage_options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 from shardpack import _shardpack, _warn
 from shardpack._keywords import keywords
 from shardpack._size import Size, size
-from shardpack._url import settings
+from shardpack._url import settings, store_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -269,7 +269,7 @@ def merge(
     FormatError
         The dataset is complete, but one of its shards is damaged.
     """
-    return _object(_shardpack.merge(os.fspath(out), None if spool is None else os.fspath(spool), take_over, settings(storage_options)))
+    return _object(_shardpack.merge(os.fspath(out), store_keywords(spool, take_over, storage_options)))
 
 
 def verify(

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from shardpack._options import Options, State
 
+# The keywords `spool`, `take_over` and `storage_options`.
+_Store = tuple[str | None, bool, list[tuple[str, str]]]
+
 __version__: str
 LANES: int
 MAX_RECORD_BYTES: int
@@ -245,7 +248,7 @@ def report(
 def plan(
     src: str, out: str, parts: int, options: dict[str, object], storage_options: list[tuple[str, str]]
 ) -> str: ...
-def merge(out: str, spool: str | None, take_over: bool, storage_options: list[tuple[str, str]]) -> str: ...
+def merge(out: str, store: _Store) -> str: ...
 def plain_urls(text: str) -> str: ...
 def size(text: str) -> int: ...
 def verify(
@@ -263,9 +266,7 @@ def add(
     src: str,
     options: dict[str, object],
     progress: Callable[[dict[str, int]], object] | None,
-    spool: str | None,
-    take_over: bool,
-    storage_options: list[tuple[str, str]],
+    store: _Store,
 ) -> tuple[str, list[str]]: ...
 def remove(
     dataset: str,
@@ -274,9 +275,7 @@ def remove(
     threads: int | None,
     max_record: int,
     progress: Callable[[dict[str, int]], object] | None,
-    spool: str | None,
-    take_over: bool,
-    storage_options: list[tuple[str, str]],
+    store: _Store,
 ) -> tuple[str, list[str]]: ...
 def add_columns(
     dataset: str,
@@ -287,17 +286,13 @@ def add_columns(
     threads: int | None,
     max_record: int,
     progress: Callable[[dict[str, int]], object] | None,
-    spool: str | None,
-    take_over: bool,
-    storage_options: list[tuple[str, str]],
+    store: _Store,
 ) -> tuple[int, list[str]]: ...
 def add_indexes(
     dataset: str,
     threads: int | None,
     progress: Callable[[dict[str, int]], object] | None,
-    spool: str | None,
-    take_over: bool,
-    storage_options: list[tuple[str, str]],
+    store: _Store,
 ) -> tuple[str, list[str]]: ...
-def compact(dataset: str, spool: str | None, take_over: bool, storage_options: list[tuple[str, str]]) -> str: ...
+def compact(dataset: str, store: _Store) -> str: ...
 def command(args: list[str]) -> int: ...

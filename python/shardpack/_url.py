@@ -46,3 +46,10 @@ def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[st
     both = {**(options or {}), **given}
     text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in both.items()}
     return list(text.items())
+
+
+def store_keywords(
+    spool: str | os.PathLike[str] | None, take_over: bool, storage_options: Mapping[str, Any] | None
+) -> tuple[str | None, bool, list[tuple[str, str]]]:
+    """Return the keywords about a store, as the functions in Rust take them."""
+    return None if spool is None else os.fspath(spool), take_over, settings(storage_options)

@@ -1,6 +1,7 @@
 //! Converts the keyword arguments of Python functions to options of the packer.
 
 use crate::errors::{UsageError, raise};
+use crate::watch::watch_quietly;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -11,7 +12,10 @@ use shardpack_pack::grow::AddOptions;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::OptionValue;
+use shardpack_writer::Output;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Returns the options by name. Python has already checked their types. An option whose value is a list appears once
 /// for each element.
@@ -55,7 +59,38 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
 /// of loader threads.
 #[pyfunction]
 pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    shardpack_io::cores()
+}
+
+/// The keywords `spool`, `take_over` and `storage_options` of functions that change a dataset.
+pub(crate) type StoreKeywords = (Option<PathBuf>, bool, Vec<(String, String)>);
+
+/// A dataset to write or to change, and the settings of its store.
+pub(crate) struct Target {
+    pub(crate) to: Destination,
+    pub(crate) storage_options: Vec<(String, String)>,
+}
+
+impl Target {
+    pub(crate) fn new(path: PathBuf, (spool, take_over, storage_options): StoreKeywords) -> Self {
+        Self { to: Destination { path, spool, take_over }, storage_options }
+    }
+
+    /// Returns the output. Setting `stop` cancels its requests to a store.
+    pub(crate) fn output(&self, stop: &Arc<AtomicBool>) -> shardpack_reader::Result<Output> {
+        self.to.output(&self.storage_options, Some(Arc::clone(stop)))
+    }
+
+    /// Runs `work` on the output, as [`watch_quietly`] does.
+    pub(crate) fn quietly<R: Send>(
+        &self,
+        py: Python<'_>,
+        stop: &Arc<AtomicBool>,
+        work: impl FnOnce(Output) -> R + Send,
+    ) -> PyResult<R> {
+        let out = self.output(stop).map_err(raise)?;
+        watch_quietly(py, stop, || work(out))
+    }
 }
 
 pub(crate) struct Packing {
@@ -71,8 +106,8 @@ impl Packing {
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut all, mut note) = (Vec::new(), None);
         let options = options.copy()?;
-        let [recipe, spool, take_over] = ["recipe", "spool", "take_over"].map(|name| taken(&options, name));
-        if let Some(recipe) = recipe? {
+        let (spool, take_over) = store_keywords(&options)?;
+        if let Some(recipe) = taken(&options, "recipe")? {
             let recipe: String = recipe.extract()?;
             let of_recipe = shardpack::recipe_options(&recipe).map_err(raise)?;
             note = of_recipe.note;
@@ -93,8 +128,6 @@ impl Packing {
             }
         }
         all.extend(given(&options)?);
-        let spool = spool?.map(|spool| spool.extract()).transpose()?;
-        let take_over = take_over?.map_or(Ok(false), |on| on.extract())?;
         Ok(Self { given: all, spool, take_over, note })
     }
 
@@ -105,6 +138,13 @@ impl Packing {
     pub(crate) fn destination(&self, path: PathBuf) -> Destination {
         Destination { path, spool: self.spool.clone(), take_over: self.take_over }
     }
+}
+
+/// Removes `spool` and `take_over` from the options, and returns them.
+fn store_keywords(options: &Bound<'_, PyDict>) -> PyResult<(Option<PathBuf>, bool)> {
+    let spool = taken(options, "spool")?.map(|spool| spool.extract()).transpose()?;
+    let take_over = taken(options, "take_over")?.map_or(Ok(false), |on| on.extract())?;
+    Ok((spool, take_over))
 }
 
 fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -126,8 +166,7 @@ pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
 /// Returns the options of an addition to the dataset at `path`, and where it writes.
 pub(crate) fn appending(options: &Bound<'_, PyDict>, path: PathBuf) -> PyResult<(AppendOptions, Destination)> {
     let options = options.copy()?;
-    let spool = taken(&options, "spool")?.map(|spool| spool.extract()).transpose()?;
-    let take_over = taken(&options, "take_over")?.map_or(Ok(false), |on| on.extract())?;
+    let (spool, take_over) = store_keywords(&options)?;
     let read = AppendOptions::read(given(&options)?).map_err(raise)?;
     Ok((read, Destination { path, spool, take_over }))
 }

@@ -1,10 +1,10 @@
 //! The Python function that adds columns to a dataset.
 
+use crate::arguments::{StoreKeywords, Target};
 use crate::errors::UsageError;
 use crate::pack::Rewriting;
 use numpy::{PyReadonlyArray1, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
-use shardpack::place::Destination;
 use shardpack_format::Dtype;
 use shardpack_pack::grow::{NewColumn, NewColumns};
 use std::path::PathBuf;
@@ -25,14 +25,11 @@ pub(crate) fn add_columns(
     threads: Option<usize>,
     max_record: u64,
     progress: Option<&Bound<'_, PyAny>>,
-    spool: Option<PathBuf>,
-    take_over: bool,
-    storage_options: Vec<(String, String)>,
+    store: StoreKeywords,
 ) -> PyResult<(u32, Vec<String>)> {
     let columns = columns.iter().map(column).collect::<PyResult<Vec<_>>>()?;
     let new = NewColumns { columns: &columns, keys: keys.as_deref(), generation };
-    let to = Destination { path: dataset, spool, take_over };
-    let rewriting = Rewriting { to, storage_options, force, threads, max_record };
+    let rewriting = Rewriting { target: Target::new(dataset, store), force, threads, max_record };
     let added = rewriting.run(py, progress, |out, options| shardpack_pack::grow::add_columns(out, &new, options))?;
     Ok((added.generation, added.notes))
 }

@@ -1,12 +1,12 @@
 //! Python functions that pack, merge, verify and grow datasets.
 
-use crate::arguments::{Packing, adding};
+use crate::arguments::{Packing, StoreKeywords, Target, adding};
 use crate::errors::{UsageError, raise, raise_where};
 use crate::watch::{leave, watch, watch_quietly};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
-use shardpack::place::{Destination, for_adding, for_packing};
+use shardpack::place::{for_adding, for_packing};
 use shardpack_format::{Note, Voice};
 use shardpack_pack::grow::{AddOptions, RewriteOptions};
 use shardpack_pack::pack::{FidelityTotals, Hooks, PackOptions};
@@ -88,17 +88,8 @@ pub(crate) fn size(text: &str) -> PyResult<u64> {
 
 /// Joins the parts of a dataset. Returns the JSON that `shardpack merge --json` prints.
 #[pyfunction]
-pub(crate) fn merge(
-    py: Python<'_>,
-    out: PathBuf,
-    spool: Option<PathBuf>,
-    take_over: bool,
-    storage_options: Vec<(String, String)>,
-) -> PyResult<String> {
-    let to = Destination { path: out, spool, take_over };
-    let stop = Arc::new(AtomicBool::new(false));
-    let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-    let merged = watch_quietly(py, &stop, || shardpack_writer::merge::<FidelityTotals>(out))?;
+pub(crate) fn merge(py: Python<'_>, out: PathBuf, store: StoreKeywords) -> PyResult<String> {
+    let merged = Target::new(out, store).quietly(py, &Arc::default(), shardpack_writer::merge::<FidelityTotals>)?;
     let report = merged.map_err(|error| {
         let array = match &error {
             shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
@@ -150,16 +141,14 @@ pub(crate) fn add(
     mut src: PathBuf,
     options: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
-    spool: Option<PathBuf>,
-    take_over: bool,
-    storage_options: Vec<(String, String)>,
+    store: StoreKeywords,
 ) -> PyResult<(String, Vec<String>)> {
     let mut options = adding(options)?;
-    let to = Destination { path: dataset, spool, take_over };
+    let target = Target::new(dataset, store);
     let added = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
-        let out = for_adding(&mut src, &mut options, &to, &storage_options, Some(Arc::clone(cancel)))?;
+        let out = for_adding(&mut src, &mut options, &target.to, &target.storage_options, Some(Arc::clone(cancel)))?;
         shardpack_pack::grow::add(out, &src, &options, &hooks)
     })?;
     let added = added.map_err(|e: shardpack::Error| raise_where(e, AddOptions::can_follow))?;
@@ -168,8 +157,7 @@ pub(crate) fn add(
 
 /// Keywords of the functions that write a generation from the samples of the dataset.
 pub(crate) struct Rewriting {
-    pub(crate) to: Destination,
-    pub(crate) storage_options: Vec<(String, String)>,
+    pub(crate) target: Target,
     pub(crate) force: bool,
     pub(crate) threads: Option<usize>,
     pub(crate) max_record: u64,
@@ -194,7 +182,7 @@ impl Rewriting {
                 on_progress: Some(&on_progress),
                 cancel: Some(cancel),
             };
-            work(self.to.output(&self.storage_options, Some(Arc::clone(cancel)))?, &options)
+            work(self.target.output(cancel)?, &options)
         })?;
         done.map_err(raise)
     }
@@ -212,12 +200,9 @@ pub(crate) fn remove(
     threads: Option<usize>,
     max_record: u64,
     progress: Option<&Bound<'_, PyAny>>,
-    spool: Option<PathBuf>,
-    take_over: bool,
-    storage_options: Vec<(String, String)>,
+    store: StoreKeywords,
 ) -> PyResult<(String, Vec<String>)> {
-    let to = Destination { path: dataset, spool, take_over };
-    let rewriting = Rewriting { to, storage_options, force, threads, max_record };
+    let rewriting = Rewriting { target: Target::new(dataset, store), force, threads, max_record };
     let removed = rewriting.run(py, progress, |out, options| shardpack_pack::grow::remove(out, &keys, options))?;
     Ok((json!(removed).to_string(), removed.notes))
 }
@@ -229,29 +214,17 @@ pub(crate) fn add_indexes(
     dataset: PathBuf,
     threads: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
-    spool: Option<PathBuf>,
-    take_over: bool,
-    storage_options: Vec<(String, String)>,
+    store: StoreKeywords,
 ) -> PyResult<(String, Vec<String>)> {
-    let to = Destination { path: dataset, spool, take_over };
     let max_record = shardpack::MAX_RECORD_BYTES;
-    let rewriting = Rewriting { to, storage_options, force: false, threads, max_record };
+    let rewriting = Rewriting { target: Target::new(dataset, store), force: false, threads, max_record };
     let indexed = rewriting.run(py, progress, shardpack_pack::grow::add_indexes)?;
     Ok((json!(indexed).to_string(), indexed.notes))
 }
 
 /// Deletes all generations but the newest, and returns the JSON that `shardpack compact --json` prints.
 #[pyfunction]
-pub(crate) fn compact(
-    py: Python<'_>,
-    dataset: PathBuf,
-    spool: Option<PathBuf>,
-    take_over: bool,
-    storage_options: Vec<(String, String)>,
-) -> PyResult<String> {
-    let to = Destination { path: dataset, spool, take_over };
-    let stop = Arc::new(AtomicBool::new(false));
-    let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-    let gone = watch_quietly(py, &stop, || shardpack_pack::grow::compact(out))?.map_err(raise)?;
-    Ok(json!(gone).to_string())
+pub(crate) fn compact(py: Python<'_>, dataset: PathBuf, store: StoreKeywords) -> PyResult<String> {
+    let gone = Target::new(dataset, store).quietly(py, &Arc::default(), shardpack_pack::grow::compact)?;
+    Ok(json!(gone.map_err(raise)?).to_string())
 }

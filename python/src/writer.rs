@@ -1,10 +1,10 @@
 //! The Python class of the writer. It converts Python values to a sample, and encodes the sample without holding the
 //! interpreter.
 
-use crate::arguments::{Packing, appending};
+use crate::arguments::{Packing, Target, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
 use crate::values::ndarray;
-use crate::watch::{detached, heard, watch_quietly, watch_with};
+use crate::watch::{detached, heard, watch_with};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,7 +39,7 @@ enum WriterValue<'py> {
     /// The elements of an array as bytes, their type, the shape, and true if the array is the pixels of a picture.
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
     /// A number, with its type if the program gave one.
-    Number(Digits, Option<String>),
+    Number(#[pyo3(from_py_with = crate::writer::number)] Number, Option<String>),
     /// A string, and true if it is a JSON document.
     Text(String, bool),
     /// The frames of a clip, as JPEG files.
@@ -47,25 +47,15 @@ enum WriterValue<'py> {
     Bytes(#[pyo3(from_py_with = crate::writer::bytes)] Vec<u8>),
 }
 
-enum Digits {
-    Bool(bool),
-    Int(i128),
-    Float(f64),
-}
-
-impl<'py> FromPyObject<'_, 'py> for Digits {
-    type Error = PyErr;
-
-    fn extract(ob: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // Check for a bool first, because a Python bool is also an int.
-        if ob.is_instance_of::<pyo3::types::PyBool>() {
-            return ob.extract().map(Self::Bool);
-        }
-        if ob.is_instance_of::<pyo3::types::PyFloat>() {
-            return ob.extract().map(Self::Float);
-        }
-        ob.extract().map(Self::Int)
+fn number(value: &Bound<'_, PyAny>) -> PyResult<Number> {
+    // Check for a bool first, because a Python bool is also an int.
+    if value.is_instance_of::<pyo3::types::PyBool>() {
+        return value.extract().map(Number::Bool);
     }
+    if value.is_instance_of::<pyo3::types::PyFloat>() {
+        return value.extract().map(Number::Float);
+    }
+    value.extract().map(Number::Int)
 }
 
 fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -89,14 +79,7 @@ impl WriterValue<'_> {
             }
             Self::Text(text, false) => SampleValue::Text(text),
             Self::Text(text, true) => SampleValue::Json(text),
-            Self::Number(digits, name) => SampleValue::Number {
-                value: match digits {
-                    Digits::Bool(value) => Number::Bool(value),
-                    Digits::Int(value) => Number::Int(value),
-                    Digits::Float(value) => Number::Float(value),
-                },
-                dtype: name.as_deref().map(dtype).transpose()?,
-            },
+            Self::Number(value, name) => SampleValue::Number { value, dtype: name.as_deref().map(dtype).transpose()? },
             Self::Array(elements, name, shape, is_picture) => {
                 let array = Array::new(dtype(&name)?, shape, elements.to_vec()?);
                 let array = array.map_err(raise)?;
@@ -138,24 +121,21 @@ impl PyWriter {
             Err(error) => Err(PyValueError::new_err(format!("schema: field `{name}`: {error}"))),
         };
         let schema = schema.map(|schema| schema.into_iter().map(kind).collect::<PyResult<_>>()).transpose()?;
+        let stop = Arc::default();
         if let Some(on_known_key) = on_known_key {
             let on_known_key =
                 OnKnownKey::parse(on_known_key).map_err(|said| raise(ArgumentError::of("on_known_key", said)))?;
-            let (options, out) = appending(options, path)?;
+            let (options, to) = appending(options, path)?;
             let options = AppendOptions { classes, on_known_key, ..options };
-            let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
-            let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-            let collector = watch_quietly(py, &stop, || Collector::append(out, schema, options))?;
-            return Ok(Self::of(collector.map_err(raise)?, stop, is_far));
+            let target = Target { to, storage_options };
+            let collector = target.quietly(py, &stop, |out| Collector::append(out, schema, options))?;
+            return Ok(Self::of(collector.map_err(raise)?, stop, &target));
         }
         let packing = Packing::read(options)?;
-        let options = packing.options(&path)?;
-        let out = packing.destination(path);
-        let options = CollectOptions { classes, ..options.into() };
-        let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
-        let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
-        let collector = watch_quietly(py, &stop, || Collector::open(out, schema, options))?;
-        Ok(Self::of(collector.map_err(raise)?, stop, is_far))
+        let options = CollectOptions { classes, ..packing.options(&path)?.into() };
+        let target = Target { to: packing.destination(path), storage_options };
+        let collector = target.quietly(py, &stop, |out| Collector::open(out, schema, options))?;
+        Ok(Self::of(collector.map_err(raise)?, stop, &target))
     }
 
     /// Returns the fields and their kinds, if they are known from the existing dataset or from the first sample.
@@ -246,8 +226,8 @@ impl PyWriter {
 }
 
 impl PyWriter {
-    fn of(collector: Collector, stop: Arc<AtomicBool>, is_far: bool) -> Self {
-        let inner = Mutex::new(Some(Arc::new(collector)));
+    fn of(collector: Collector, stop: Arc<AtomicBool>, target: &Target) -> Self {
+        let (inner, is_far) = (Mutex::new(Some(Arc::new(collector))), shardpack::place::is_url(&target.to.path));
         Self { inner, report: Mutex::default(), stop, is_far, pid: std::process::id() }
     }
 
