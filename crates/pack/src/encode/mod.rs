@@ -19,7 +19,7 @@ pub(crate) use array::{ArrayChoice, ArrayRecorder, ArrayWorkspace};
 pub(crate) use clip::FrameFile;
 pub use picture::OddPicture;
 pub(crate) use picture::{PackedPicture, PictureColumns, PictureRecorder};
-pub(crate) use picture_encoder::{PNG, PictureChecks, PictureEncoder, PictureNote, RawPicture, write_png};
+pub(crate) use picture_encoder::{PNG, PictureChecks, PictureEncoder, PictureNote, RawPicture, is_usual, write_png};
 pub use picture_figures::PictureTotals;
 pub(crate) use record::{Columns, FinishedRecord, RecordDraft, RecordNumber, StoredValue, copy_record};
 pub use sample_error::SampleError;

@@ -225,8 +225,8 @@ impl PictureEncoder {
     }
 }
 
-/// Returns true if our own decoder might be able to decode the JPEG.
-fn is_usual(jpeg: &JpegFacts) -> bool {
+/// Returns true if our own decoder might be able to decode the JPEG. Any other JPEG is decoded whole before it is kept.
+pub(crate) fn is_usual(jpeg: &JpegFacts) -> bool {
     jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3)
 }
 

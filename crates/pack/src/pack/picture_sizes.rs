@@ -1,6 +1,6 @@
 //! Estimates the stored size of pictures, and the memory for packing them, before packing.
 
-use crate::encode::{PictureChecks, SampleError, skip_or_keep};
+use crate::encode::{PictureChecks, SampleError, is_usual, skip_or_keep};
 use rayon::prelude::*;
 use shardpack_format::visible_path;
 use shardpack_format::{Hinted, to_usize};
@@ -47,7 +47,7 @@ impl<'a> PictureSizes<'a> {
             _ => bytes,
         };
         let index = match entry.content.picture() {
-            Some(picture) if self.options.has_segment_index() && picture.jpeg.as_ref().is_some_and(is_usual) => {
+            Some(picture) if self.options.has_segment_index() && picture.jpeg.as_ref().is_some_and(is_baseline) => {
                 pixels(picture) / PIXELS_PER_INDEX_BYTE
             }
             _ => 0,
@@ -138,7 +138,9 @@ pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
     crate::bail!(Hinted::new(text, skip_or_keep()))
 }
 
-fn is_usual(jpeg: &JpegFacts) -> bool {
+/// Returns true for the JPEGs whose estimated size includes a segment index. A CMYK picture is among them although it
+/// gets none, because another estimate would move the borders of shards.
+fn is_baseline(jpeg: &JpegFacts) -> bool {
     jpeg.rare.is_none() && !jpeg.progressive
 }
 
@@ -150,4 +152,44 @@ fn pixels(picture: &PictureInfo) -> u64 {
 fn usual_quality(score: f64) -> u8 {
     const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
     USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_sources::SampleContent;
+
+    fn memory_to_keep(components: u8) -> u64 {
+        let jpeg = JpegFacts {
+            gpu_jpeg: false,
+            rare: None,
+            progressive: false,
+            components,
+            restart_interval: 0,
+            orientation: None,
+            icc: false,
+            trailing_bytes: 0,
+        };
+        let (media_type, jpeg) = ("image/jpeg", Some(jpeg));
+        let picture = PictureInfo { media_type, width: 100, height: 80, deep: false, exif: None, beside: None, jpeg };
+        let entry = SourceSample {
+            key: "a.jpg".to_owned(),
+            bytes: 1000,
+            mtime_ns: 0,
+            class: None,
+            content: SampleContent::Picture(picture),
+            data: None,
+            mask: None,
+            meta: None,
+            frames: Vec::new(),
+        };
+        let sizes = PictureSizes { options: &PictureOptions::Keep { segment_index: true }, ratio: (1, 1) };
+        sizes.memory_bytes(&entry, PictureChecks { pixels: false, score: false })
+    }
+
+    #[test]
+    fn a_kept_cmyk_picture_needs_memory_for_its_pixels() {
+        assert!(memory_to_keep(3) < 100 * 80);
+        assert!(memory_to_keep(4) > 100 * 80 * 7);
+    }
 }
