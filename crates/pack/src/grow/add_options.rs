@@ -79,7 +79,7 @@ impl Default for AddOptions {
             force: false,
             threads: shardpack_io::cores(),
             memory_bytes: None,
-            limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
+            limits: super::default_limits(),
             files: Files::default(),
             cancel: None,
         }

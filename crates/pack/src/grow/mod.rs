@@ -26,9 +26,15 @@ pub use segments::{IndexReport, add_indexes};
 
 use shardpack_format::{Field, Hinted, Manifest};
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
+use shardpack_recipe::MAX_BYTES;
 use shardpack_sources::words::plural;
 use shardpack_writer::Output;
 use std::collections::HashSet;
+
+/// Returns the default limits of everything that changes a dataset. A sample that could be added can also be removed.
+pub(crate) fn default_limits() -> Limits {
+    Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() }
+}
 
 pub(crate) fn open(dataset: &Output, limits: &Limits) -> shardpack_reader::Result<Dataset> {
     open_with(dataset, &DatasetOptions::new().limits(limits.clone()))

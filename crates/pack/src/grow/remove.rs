@@ -2,7 +2,7 @@
 
 use super::segments::RewrittenRecords;
 use super::whole_record::{ShardRecords, kept_sample};
-use super::{all_held, before, empty_classes, open, some};
+use super::{all_held, before, default_limits, empty_classes, open, some};
 use crate::bail;
 use crate::encode::FidelityTotals;
 use crate::pack::default_memory;
@@ -18,7 +18,9 @@ use std::sync::atomic::AtomicBool;
 /// generation from the samples of the dataset.
 ///
 /// ```
-/// assert!(!shardpack_pack::grow::RewriteOptions::default().force);
+/// use shardpack_pack::grow::{AddOptions, RewriteOptions};
+/// assert!(!RewriteOptions::default().force);
+/// assert_eq!(RewriteOptions::default().limits, AddOptions::default().limits);
 /// ```
 #[derive(Clone)]
 pub struct RewriteOptions<'a> {
@@ -26,7 +28,7 @@ pub struct RewriteOptions<'a> {
     pub force: bool,
     /// Number of threads. Default: all cores.
     pub threads: usize,
-    /// Limits on the sizes that the dataset's files may declare.
+    /// Limits on the sizes that the dataset's files may declare. Default: as in [`AddOptions`](super::AddOptions).
     pub limits: Limits,
     /// Progress callback, called about ten times a second.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
@@ -37,7 +39,7 @@ pub struct RewriteOptions<'a> {
 impl Default for RewriteOptions<'_> {
     fn default() -> Self {
         let threads = shardpack_io::cores();
-        Self { force: false, threads, limits: Limits::default(), on_progress: None, cancel: None }
+        Self { force: false, threads, limits: default_limits(), on_progress: None, cancel: None }
     }
 }
 
@@ -230,7 +232,8 @@ pub struct CompactReport {
 pub fn compact(dataset: impl Into<Output>) -> crate::Result<CompactReport> {
     let dataset = &dataset.into();
     let Compacted { generations, shards, bytes, .. } = Growth::take(dataset.clone())?.compact()?;
-    let newest = open(dataset, &Limits::default());
+    // The generations are gone, so a dataset that cannot be opened is no error here: `verify` reports it.
+    let newest = open(dataset, &default_limits());
     let empty_classes = newest.as_ref().map(empty_classes).unwrap_or_default();
     Ok(CompactReport { generations, shards, bytes, empty_classes })
 }

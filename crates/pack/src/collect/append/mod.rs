@@ -20,7 +20,7 @@ use crate::pack::first_id;
 use held::HeldSamples;
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, generation_of_name};
 use shardpack_reader::Limits;
-use shardpack_recipe::{ArgumentError, Given, MAX_BYTES, OptionValue, StorageOptions};
+use shardpack_recipe::{ArgumentError, Given, OptionValue, StorageOptions};
 use shardpack_writer::{Growth, Output};
 use std::sync::Mutex;
 
@@ -62,7 +62,7 @@ impl Default for AppendOptions {
             force: false,
             threads,
             memory_bytes,
-            limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
+            limits: grow::default_limits(),
         }
     }
 }
