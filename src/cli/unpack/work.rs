@@ -1,6 +1,7 @@
 //! Decodes samples and writes their files on several threads.
 
 use crate::cli::show;
+use rustix::io::Errno;
 use shardpack_format::{Error as FormatError, Explain, check_key};
 use shardpack_pack::Context;
 use shardpack_pack::export::{self, FileContent, FileField, FileNames, OutFolder, Placed};
@@ -43,9 +44,9 @@ impl Tally {
 /// Returns true if the file system cannot store the file name. Unlike a full disk, this affects only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    // The name is too long, not allowed, or cannot be represented in the file system's encoding (EILSEQ, 84).
+    // The name is too long, not allowed, or cannot be represented in the file system's encoding (EILSEQ).
     matches!(error.system_kind(), Some(InvalidFilename | InvalidInput | IsADirectory | NotADirectory))
-        || error.system_error().is_some_and(|cause| cause.code == Some(84))
+        || error.system_error().is_some_and(|cause| cause.code == Some(Errno::ILSEQ.raw_os_error()))
 }
 
 pub(super) struct Unpacker<'a> {
