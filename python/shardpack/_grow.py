@@ -165,7 +165,9 @@ def compact(
     dataset: StrPath,
     *,
     segment_index: bool = False,
+    force: bool = False,
     threads: int | None = None,
+    max_record: Size = "4GiB",
     progress: Progress | None = None,
     spool: StrPath | None = None,
     take_over: bool = False,
@@ -186,8 +188,12 @@ def compact(
         Folder of the dataset, or its URL.
     segment_index : bool, default False
         First add segment indexes to kept JPEGs.
+    force : bool, default False
+        With ``segment_index``: discard the unfinished work of an interrupted call that added or removed samples.
     threads : int, optional
         Threads that add the indexes. Default: all cores.
+    max_record : int or str, default "4GiB"
+        With ``segment_index``: largest record to accept.
     progress : callable, optional
         Called about ten times a second while indexes are added: see :data:`Progress`.
     spool, take_over, storage_options
@@ -210,7 +216,7 @@ def compact(
     store = store_keywords(spool, take_over, storage_options)
     path, indexed = os.fspath(dataset), None
     if segment_index:
-        indexed, notes = _shardpack.add_indexes(path, threads, progress, store)
+        indexed, notes = _shardpack.add_indexes(path, force, threads, size("max_record", max_record), progress, store)
         for note in notes:
             _warn.warn(note)
     report: dict[str, Any] = json.loads(_shardpack.compact(path, store))

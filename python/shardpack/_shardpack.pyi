@@ -290,7 +290,9 @@ def add_columns(
 ) -> tuple[int, list[str]]: ...
 def add_indexes(
     dataset: str,
+    force: bool,
     threads: int | None,
+    max_record: int,
     progress: Callable[[dict[str, int]], object] | None,
     store: _Store,
 ) -> tuple[str, list[str]]: ...

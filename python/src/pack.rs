@@ -212,12 +212,13 @@ pub(crate) fn remove(
 pub(crate) fn add_indexes(
     py: Python<'_>,
     dataset: PathBuf,
+    force: bool,
     threads: Option<usize>,
+    max_record: u64,
     progress: Option<&Bound<'_, PyAny>>,
     store: StoreKeywords,
 ) -> PyResult<(String, Vec<String>)> {
-    let max_record = shardpack::MAX_RECORD_BYTES;
-    let rewriting = Rewriting { target: Target::new(dataset, store), force: false, threads, max_record };
+    let rewriting = Rewriting { target: Target::new(dataset, store), force, threads, max_record };
     let indexed = rewriting.run(py, progress, shardpack_pack::grow::add_indexes)?;
     Ok((json!(indexed).to_string(), indexed.notes))
 }
