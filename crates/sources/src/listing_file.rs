@@ -245,26 +245,45 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
 }
 
 fn of_options(options: &SourceOptions) -> Value {
+    // All fields are named, so that the compiler asks whether the listing depends on a new one.
+    let SourceOptions {
+        kind,
+        labels,
+        key_column,
+        label_column,
+        text_columns,
+        masks,
+        class_folders,
+        clips,
+        follow_links,
+        on_bad_input,
+        cubes,
+        splits: _,
+        exclude: _,
+        listing: _,
+        files: _,
+        cancel: _,
+    } = options;
     let path = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string())
     };
     json!({
-        "kind": options.kind,
-        "labels": path(&options.labels),
-        "key_column": options.key_column,
-        "label_column": match &options.label_column {
+        "kind": kind,
+        "labels": path(labels),
+        "key_column": key_column,
+        "label_column": match label_column {
             LabelColumn::Guessed | LabelColumn::Usual => None,
             LabelColumn::Named(name) | LabelColumn::AlsoField(name) => Some(name),
         },
-        "text_columns": options.text_columns,
-        "masks": path(&options.masks),
-        "class_folders": options.class_folders,
-        "clips": options.clips,
-        "follow_links": options.follow_links,
-        "on_bad_input": if options.on_bad_input == OnBadInput::Skip { "skip" } else { "stop" },
-        "variable": options.cubes.variable,
-        "spatial": options.cubes.spatial,
-        "max_cube": options.cubes.max_bytes,
+        "text_columns": text_columns,
+        "masks": path(masks),
+        "class_folders": class_folders,
+        "clips": clips,
+        "follow_links": follow_links,
+        "on_bad_input": if *on_bad_input == OnBadInput::Skip { "skip" } else { "stop" },
+        "variable": cubes.variable,
+        "spatial": cubes.spatial,
+        "max_cube": cubes.max_bytes,
     })
 }
 
