@@ -16,7 +16,7 @@ use shardpack_pack::collect::{
 };
 use shardpack_pack::grow::OnKnownKey;
 use shardpack_recipe::{ArgumentError, Word};
-use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
+use shardpack_sources::cubes::{CubeOptions, CubeProblem, mask_of as mask_of_bytes};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -266,12 +266,12 @@ pub(crate) fn mask_of<'py>(
     content: &Bound<'py, PyBytes>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let content = content.as_bytes().to_vec();
-    let mask =
-        detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // Drop the hint, because it names an option of packing that the caller does not have.
-            error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
-            error => raise(error),
-        })?;
+    let mask = detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?;
+    let mask = mask.map_err(|error| match error.problem() {
+        // Drop the hint, because it names an option of packing that the caller does not have.
+        CubeProblem::Limit { .. } => LimitError::new_err(error.to_string()),
+        _ => raise(error),
+    })?;
     let (dtype, shape) = (mask.array.dtype(), mask.array.shape().to_vec());
     ndarray(py, dtype, &shape, mask.array.into_bytes())
 }

@@ -2,7 +2,7 @@
 
 use crate::bad::{BadKind, Flaw};
 use crate::content::{SampleContent, SourceKind};
-use crate::cubes::{self, CubeError, CubeKind, CubeOptions};
+use crate::cubes::{self, CubeError, CubeKind, CubeOptions, CubeProblem};
 use crate::error::{Result, SourceError};
 use crate::files::Files;
 use crate::files::listed::SourceFile;
@@ -98,12 +98,12 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
 
 /// Converts an error to a flaw, without the path, because lists of flaws name the path anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
-    let kind = match error {
+    let kind = match error.problem() {
         // The cancellation flag is checked again elsewhere, and this error is then dropped.
-        CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
-        CubeError::Damaged { .. } => BadKind::Damaged,
+        CubeProblem::Io { .. } | CubeProblem::Cancelled => BadKind::Unreadable,
+        CubeProblem::Damaged(_) => BadKind::Damaged,
         // A file that does not match the options or exceeds a limit may still be valid.
-        CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
+        CubeProblem::Unsupported(_) | CubeProblem::Usage(_) | CubeProblem::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, error.reason()).with_hint(error.hint())
 }

@@ -3,7 +3,7 @@
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, SystemError};
 use shardpack_sources::SourceError;
-use shardpack_sources::cubes::CubeError;
+use shardpack_sources::cubes::{CubeError, CubeProblem};
 
 /// An error that prevents a sample from being packed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -88,7 +88,7 @@ impl SampleError {
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
             // The user cancelled the run, so the file is not at fault.
-            Self::Cube(CubeError::Cancelled { .. }) => false,
+            Self::Cube(error) if matches!(error.problem(), CubeProblem::Cancelled) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }

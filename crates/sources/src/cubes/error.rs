@@ -8,57 +8,40 @@ use std::path::Path;
 /// `Result` with [`CubeError`] as its default error.
 pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 
-/// An error that prevents a cube from being read. Every variant names the file; see [`CubeError::path`].
+/// An error that prevents a cube from being read.
 ///
 /// ```
-/// use shardpack_sources::cubes::{CubeError, CubeOptions, load};
+/// use shardpack_sources::cubes::{CubeOptions, CubeProblem, load};
 /// let error = load("no-such-file.npy".as_ref(), &CubeOptions::default()).unwrap_err();
-/// assert!(matches!(error, CubeError::Io { .. }));
+/// assert!(matches!(error.problem(), CubeProblem::Io { .. }));
 /// ```
 #[derive(Debug, Clone)]
+pub struct CubeError {
+    path: Box<Path>,
+    problem: CubeProblem,
+    hint: Option<Box<Hint>>,
+}
+
+/// The problem with a cube file.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum CubeError {
+pub enum CubeProblem {
     /// A system call failed.
     Io {
-        /// Path of the file.
-        path: Box<Path>,
         /// The action that failed.
         what: &'static str,
         /// Error from the operating system.
         error: Cause,
     },
     /// The file violates its format, or is truncated.
-    Damaged {
-        /// Path of the file.
-        path: Box<Path>,
-        /// The violation.
-        text: Box<str>,
-        /// Hint for the user.
-        hint: Option<Box<Hint>>,
-    },
+    Damaged(Box<str>),
     /// A valid file that shardpack cannot read as a cube, for example because of complex numbers, four axes, or
     /// an unsupported compression.
-    Unsupported {
-        /// Path of the file.
-        path: Box<Path>,
-        /// The unsupported content.
-        text: Box<str>,
-        /// Hint for the user.
-        hint: Option<Box<Hint>>,
-    },
+    Unsupported(Box<str>),
     /// The options do not match this file.
-    Usage {
-        /// Path of the file.
-        path: Box<Path>,
-        /// The mismatch between the options and the file.
-        text: Box<str>,
-        /// Hint for the user.
-        hint: Option<Box<Hint>>,
-    },
+    Usage(Box<str>),
     /// The cube exceeds [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
     Limit {
-        /// Path of the file.
-        path: Box<Path>,
         /// Name of the size that exceeds the limit.
         what: Box<str>,
         /// The limit, in bytes.
@@ -67,59 +50,51 @@ pub enum CubeError {
         found: u64,
     },
     /// The run was cancelled; see [`CubeRun`](super::CubeRun).
-    Cancelled {
-        /// Path of the file.
-        path: Box<Path>,
-    },
+    Cancelled,
 }
 
 impl CubeError {
     /// Returns the path of the file with the error.
     #[must_use]
     pub fn path(&self) -> &Path {
-        match self {
-            Self::Io { path, .. }
-            | Self::Damaged { path, .. }
-            | Self::Unsupported { path, .. }
-            | Self::Usage { path, .. }
-            | Self::Limit { path, .. }
-            | Self::Cancelled { path } => path,
-        }
+        &self.path
+    }
+
+    /// Returns the problem with the file.
+    #[must_use]
+    pub const fn problem(&self) -> &CubeProblem {
+        &self.problem
     }
 
     /// Describes the problem without the file's path.
     #[must_use]
     pub fn reason(&self) -> String {
-        match self {
-            Self::Io { what, error, .. } => format!("{what}: {error}"),
-            Self::Damaged { text, .. } | Self::Unsupported { text, .. } | Self::Usage { text, .. } => text.to_string(),
-            Self::Limit { what, limit, found, .. } => {
+        match &self.problem {
+            CubeProblem::Io { what, error } => format!("{what}: {error}"),
+            CubeProblem::Damaged(text) | CubeProblem::Unsupported(text) | CubeProblem::Usage(text) => text.to_string(),
+            CubeProblem::Limit { what, limit, found } => {
                 format!("{what} takes {found} bytes of memory, but the limit is {limit} bytes")
             }
-            Self::Cancelled { .. } => "interrupted while reading the file".to_owned(),
+            CubeProblem::Cancelled => "interrupted while reading the file".to_owned(),
         }
     }
 
     /// Returns the hint for the user. It is not part of the error text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
-        match self {
-            Self::Damaged { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } => {
-                hint.as_deref().cloned()
-            }
-            Self::Limit { .. } => {
-                Some(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
-            }
-            Self::Io { .. } | Self::Cancelled { .. } => None,
-        }
+        self.hint.as_deref().cloned()
+    }
+
+    fn new(path: &Path, problem: CubeProblem) -> Self {
+        Self { path: path.into(), problem, hint: None }
     }
 
     pub(super) fn cancelled(path: &Path) -> Self {
-        Self::Cancelled { path: path.into() }
+        Self::new(path, CubeProblem::Cancelled)
     }
 
     pub(super) fn io(path: &Path, what: &'static str, error: impl Into<Cause>) -> Self {
-        Self::Io { path: path.into(), what, error: error.into() }
+        Self::new(path, CubeProblem::Io { what, error: error.into() })
     }
 
     pub(super) fn format(
@@ -132,26 +107,25 @@ impl CubeError {
     }
 
     pub(super) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
-        Self::Damaged { path: path.into(), text: text(reason), hint: None }
+        Self::new(path, CubeProblem::Damaged(text(reason)))
     }
 
     pub(super) fn unsupported(path: &Path, reason: impl fmt::Display) -> Self {
-        Self::Unsupported { path: path.into(), text: text(reason), hint: None }
+        Self::new(path, CubeProblem::Unsupported(text(reason)))
     }
 
     pub(super) fn usage(path: &Path, reason: impl fmt::Display) -> Self {
-        Self::Usage { path: path.into(), text: text(reason), hint: None }
+        Self::new(path, CubeProblem::Usage(text(reason)))
     }
 
     pub(super) fn limit(path: &Path, what: impl fmt::Display, limit: u64, found: u64) -> Self {
-        Self::Limit { path: path.into(), what: text(what), limit, found }
+        let error = Self::new(path, CubeProblem::Limit { what: text(what), limit, found });
+        error.with_hint(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
     }
 
     #[must_use]
     pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
-        if let Self::Damaged { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
-            *hint = Some(Box::new(next.into()));
-        }
+        self.hint = Some(Box::new(next.into()));
         self
     }
 }
@@ -163,7 +137,7 @@ fn text(value: impl fmt::Display) -> Box<str> {
 impl fmt::Display for CubeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // File names are untrusted, so escape their control characters.
-        write!(f, "`{}`: {}", self.path().to_string_lossy().escape_debug(), self.reason())
+        write!(f, "`{}`: {}", self.path.to_string_lossy().escape_debug(), self.reason())
     }
 }
 
@@ -171,12 +145,12 @@ impl std::error::Error for CubeError {}
 
 impl Explain for CubeError {
     fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Io { .. } => ErrorKind::Io,
-            Self::Damaged { .. } => ErrorKind::Format,
-            Self::Limit { .. } => ErrorKind::Limit,
-            Self::Unsupported { .. } | Self::Usage { .. } => ErrorKind::Usage,
-            Self::Cancelled { .. } => ErrorKind::Cancelled,
+        match self.problem {
+            CubeProblem::Io { .. } => ErrorKind::Io,
+            CubeProblem::Damaged(_) => ErrorKind::Format,
+            CubeProblem::Limit { .. } => ErrorKind::Limit,
+            CubeProblem::Unsupported(_) | CubeProblem::Usage(_) => ErrorKind::Usage,
+            CubeProblem::Cancelled => ErrorKind::Cancelled,
         }
     }
 
@@ -185,12 +159,8 @@ impl Explain for CubeError {
     }
 
     fn system_error(&self) -> Option<SystemError<'_>> {
-        match self {
-            Self::Io { path, what, error } => {
-                let answer = error.system_error();
-                Some(SystemError { text: format!("{what}: {}", answer.text), path: Some(path), ..answer })
-            }
-            _ => None,
-        }
+        let CubeProblem::Io { what, error } = &self.problem else { return None };
+        let answer = error.system_error();
+        Some(SystemError { text: format!("{what}: {}", answer.text), path: Some(&self.path), ..answer })
     }
 }

@@ -32,9 +32,9 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
 /// path. Formats with several files are not supported.
 ///
 /// ```
-/// use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of};
+/// use shardpack_sources::cubes::{CubeOptions, CubeProblem, mask_of};
 /// let error = mask_of("a.seg.png".as_ref(), b"no picture".to_vec(), &CubeOptions::default()).unwrap_err();
-/// assert!(matches!(error, CubeError::Damaged { .. } | CubeError::Unsupported { .. }));
+/// assert!(matches!(error.problem(), CubeProblem::Damaged(_) | CubeProblem::Unsupported(_)));
 /// ```
 ///
 /// # Errors

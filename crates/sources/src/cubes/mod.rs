@@ -43,7 +43,7 @@ mod tests;
 mod values;
 
 pub use cube::{LoadedCube, LoadedMask};
-pub use error::{CubeError, Result};
+pub use error::{CubeError, CubeProblem, Result};
 pub use formats::CubeKind;
 pub use info::CubeInfo;
 pub use mask::{load_mask, mask_of};

@@ -21,14 +21,14 @@ const MAX_NAMES: usize = 1 << 20;
 /// Any two values compare as equal, so the state does not affect comparisons of options.
 ///
 /// ```
-/// use shardpack_sources::cubes::{CubeError, CubeOptions, CubeRun, load};
+/// use shardpack_sources::cubes::{CubeOptions, CubeProblem, CubeRun, load};
 /// use std::sync::{Arc, atomic::AtomicBool};
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("cube.npy");
 /// std::fs::write(&path, "any")?;
 /// let stop = Arc::new(AtomicBool::new(true));
 /// let options = CubeOptions { run: CubeRun::new(Some(stop)), ..Default::default() };
-/// assert!(matches!(load(&path, &options), Err(CubeError::Cancelled { .. })));
+/// assert!(matches!(load(&path, &options).unwrap_err().problem(), CubeProblem::Cancelled));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -57,7 +57,7 @@ struct Siblings {
 
 impl CubeRun {
     /// Creates a run that stops when `cancel` is set. All reads then fail with
-    /// [`Cancelled`](super::CubeError::Cancelled).
+    /// [`Cancelled`](super::CubeProblem::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
         Self::within(Files::default(), cancel)

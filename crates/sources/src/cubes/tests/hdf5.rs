@@ -24,7 +24,8 @@ fn datasets_in_groups() {
     let options = CubeOptions { max_bytes: 1008, ..Default::default() };
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [9, 8, 7], &options);
     let options = CubeOptions { max_bytes: 1007, ..Default::default() };
-    assert!(matches!(load(&path, &options), Err(CubeError::Limit { found: 1008, .. })));
+    let error = load(&path, &options).unwrap_err();
+    assert!(matches!(error.problem(), CubeProblem::Limit { found: 1008, .. }));
 }
 
 #[test]

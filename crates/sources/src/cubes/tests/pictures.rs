@@ -110,7 +110,7 @@ fn png_samples_keep_all_bits() {
         assert_eq!((info.kind, info.dtype, info.shape), (CubeKind::Png, dtype, shape));
         assert_eq!((cube.array.dtype(), cube.array.shape(), cube.array.bytes()), (dtype, &shape[..], values));
         let short = CubeOptions { max_bytes: info.array_bytes - 1, ..CubeOptions::default() };
-        assert!(matches!(peek(&path, &short), Err(CubeError::Limit { .. })));
+        assert!(matches!(peek(&path, &short).unwrap_err().problem(), CubeProblem::Limit { .. }));
     }
     let path = folder.write("p.png", png(ColorType::Indexed, BitDepth::Eight, 1, 1, &[1]));
     let text = "`p.png`: a PNG with a palette cannot be packed as a cube\n\

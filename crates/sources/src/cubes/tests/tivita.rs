@@ -32,5 +32,6 @@ fn the_size_is_the_signature() {
         message(load(&folder.write("b", []), &CubeOptions::default())).rsplit("): ").next(),
         Some("it is empty")
     );
-    assert!(matches!(load(folder.path(), &CubeOptions::default()), Err(CubeError::Usage { .. })));
+    let error = load(folder.path(), &CubeOptions::default()).unwrap_err();
+    assert!(matches!(error.problem(), CubeProblem::Usage(_)));
 }
