@@ -172,10 +172,11 @@ class Loader:
         another option is never skipped: a ``UsageError`` names it.
     to : "numpy", "torch", "jax", "cupy" or None
         Library of the tensors. ``None`` is NumPy.
-    device : str, default "cpu"
-        Device of the tensors, as the framework names it. For ``"cuda"`` or ``"cuda:1"``, the loader makes batches on
-        that GPU. The GPU also decodes, with the same values. Without a driver or such a device, the loader warns once
-        and works as for any other device: the host decodes, and the framework copies each field on first use.
+    device : str or None, default "cpu"
+        Device of the tensors, as the framework names it; ``None`` is the CPU. For ``"cuda"`` or ``"cuda:1"``, the
+        loader makes batches on that GPU. The GPU also decodes, with the same values. Without a driver or such a device,
+        the loader warns once and works as for any other device: the host decodes, and the framework copies each field
+        on first use.
     decode : "auto", "device" or "host", default "auto"
         ``"host"``: the host decodes. For batches on a GPU, it uploads pictures as uint8, and the GPU converts them to
         floats. ``"device"``: the device decodes; a missing device is an error instead of a warning. ``"auto"``: the
@@ -287,7 +288,7 @@ class Loader:
         end: Literal["drop", "pad", "uneven"] = "drop",
         skip_corrupt: int = 0,
         to: Framework | None = None,
-        device: str = "cpu",
+        device: str | None = "cpu",
         decode: Literal["auto", "device", "host"] = "auto",
         resident: bool = False,
         mean: Numbered = None,

@@ -78,7 +78,7 @@ class LoaderKeywords:
     end: Literal["drop", "pad", "uneven"]
     skip_corrupt: int
     to: Framework | None
-    device: str
+    device: str | None
     decode: Literal["auto", "device", "host"]
     resident: bool
     mean: Numbered
@@ -103,7 +103,7 @@ class Prepared:
 
     @classmethod
     def of(cls, dataset: Dataset, given: LoaderKeywords) -> Prepared:
-        device = str(given.device)
+        device = "cpu" if given.device is None else str(given.device)
         types = _dtype(given.dtype)
         _holds(types, given.to)
         convert = converter(given.to or "numpy", device)

@@ -35,6 +35,11 @@ def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
     assert repr(loader).endswith("batch_size=16, rank 0 of 1)")
 
 
+def test_no_device_is_the_cpu(dataset: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(dataset, 16, image="rrc32", device=None)))
+    assert isinstance(batch["image"], np.ndarray)
+
+
 def test_tensors_are_views_that_keep_their_memory(dataset: sp.Dataset) -> None:
     with sp.Loader(dataset, 4, image="center16", prefetch=2) as loader:
         kept = [batch["image"] for batch in loader]
