@@ -61,7 +61,9 @@ fn files_of(item: &str) -> Vec<String> {
 
 fn is_path(word: &str) -> bool {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
-    is_plain && !word.starts_with('.') && [".rs", ".py", ".md", ".toml", ".cu", ".cuh"].iter().any(|end| word.ends_with(end))
+    is_plain
+        && !word.starts_with('.')
+        && [".rs", ".py", ".md", ".toml", ".cu", ".cuh"].iter().any(|end| word.ends_with(end))
 }
 
 fn code_files(dir: &Path) -> Vec<PathBuf> {

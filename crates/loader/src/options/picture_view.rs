@@ -54,123 +54,157 @@ impl FromStr for ImageMode {
     fn from_str(text: &str) -> Result<Self> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
-        let mut options: Vec<&str> = parts.collect();
-        let fail = |expected: &str| Error::usage(format!("invalid picture view `{text}`: expected {expected}"));
-        if name == "raw" && options.is_empty() {
+        let mut given = GivenOptions { text, options: parts.collect() };
+        if name == "raw" && given.options.is_empty() {
             return Ok(Self::Raw);
         }
-        let named = |prefix: &str| name.strip_prefix(prefix).map(|size| size_of(size).ok_or_else(|| fail(NAMES)));
-        let mut flip = 0.0;
-        let framing = if name == "full" {
-            Framing::Whole
-        } else if let Some(size) = named("rrc") {
-            let (height, width) = size?;
-            flip = FLIP;
-            let (mut scale, mut ratio) = (Framing::SCALE, Framing::RATIO);
-            if let Some(given) = take(&mut options, "scale") {
-                scale = range(given).ok_or_else(|| fail("scale=LOW..HIGH, such as scale=0.25..1"))?;
-            }
-            if let Some(given) = take(&mut options, "ratio") {
-                ratio = range(given).ok_or_else(|| fail("ratio=LOW..HIGH, such as ratio=0.75..1.3333"))?;
-            }
-            Framing::RandomResizedCrop { height, width, scale, ratio }
-        } else if let Some(size) = named("center") {
-            let (height, width) = size?;
-            let short_side = match take(&mut options, "short") {
-                Some(given) => side(given).ok_or_else(|| fail("short=PIXELS, such as short=256"))?,
-                None => (height.max(width) * CENTER.0).div_ceil(CENTER.1),
-            };
-            Framing::CenterCrop { short_side, height, width }
-        } else if let Some(size) = named("resize") {
-            let (height, width) = size?;
-            Framing::Resize { height, width }
-        } else if let Some(size) = named("pad") {
-            let (height, width) = size?;
-            View::pad((height, width)).framing
-        } else if let Some(size) = named("jitter") {
-            flip = FLIP;
-            let mut framing = View::scale_jitter(size?).framing;
-            if let Framing::Rescaled { size, .. } = &mut framing
-                && let Some(given) = take(&mut options, "scale")
-            {
-                let scale = range(given).ok_or_else(|| fail("scale=LOW..HIGH, such as scale=0.1..2"))?;
-                *size = Rescaled::Fit { scale };
-            }
-            framing
-        } else if let Some(size) = named("randcrop") {
-            flip = FLIP;
-            let short = take(&mut options, "short").and_then(sides);
-            View::random_crop(size?, short.ok_or_else(|| fail("short=LOW..HIGH in pixels, such as short=260..1040"))?)
-                .framing
-        } else if let Some(size) = named("ioucrop") {
-            flip = FLIP;
-            let mut crop = IouCrop::default();
-            for (name, to) in [("scale", &mut crop.scale), ("ratio", &mut crop.ratio)] {
-                if let Some(given) = take(&mut options, name) {
-                    *to = range(given).ok_or_else(|| fail(&format!("{name}=LOW..HIGH, such as {name}=0.5..1")))?;
-                }
-            }
-            if let Some(given) = take(&mut options, "zoom") {
-                crop.zoom_out = Some(range(given).ok_or_else(|| fail("zoom=LOW..HIGH, such as zoom=1..4"))?);
-            }
-            let mut framing = View::iou_crop(size?).framing;
-            if let Framing::IouCrop { crop: to, .. } = &mut framing {
-                *to = crop;
-            }
-            framing
-        } else if let Some(lengths) = name.strip_prefix("short") {
-            flip = FLIP;
-            let range =
-                sides(lengths).ok_or_else(|| fail("the shorter side in pixels, such as short600 or short480..800"))?;
-            let mut pixels = |name: &str, default| match take(&mut options, name) {
-                Some(given) => side(given).ok_or_else(|| fail(&format!("{name}=PIXELS, as in step=32,max=1333"))),
-                None => Ok(default),
-            };
-            let (step, longest) = (pixels("step", 1)?, pixels("max", SIDE_MAX)?);
-            Framing::Shortest(ShortestSide { range, step, longest })
-        } else {
-            return Err(fail(NAMES));
-        };
+        // Take the longest name that fits, because a name may begin with another one.
+        let named = NAMED_VIEWS.iter().filter(|view| name.starts_with(view.name)).max_by_key(|view| view.name.len());
+        let named = named.ok_or_else(|| given.fail(NAMES))?;
+        let framing = (named.framing)(&name[named.name.len()..], &mut given)?;
         let mut view = View { framing, ..View::whole() };
         if let Framing::Pad { fill, .. }
         | Framing::Rescaled { fill, .. }
         | Framing::IouCrop { crop: IouCrop { zoom_out: Some(_), .. }, fill, .. } = &mut view.framing
-            && let Some(given) = take(&mut options, "fill")
         {
-            *fill = color(given)
-                .ok_or_else(|| fail("fill=RED:GREEN:BLUE, each from 0 to 255, such as fill=114:114:114"))?;
+            let expected = "fill=RED:GREEN:BLUE, each from 0 to 255, such as fill=114:114:114";
+            *fill = given.take("fill", color, expected)?.unwrap_or(*fill);
         }
-        if framing != Framing::Whole
-            && let Some(given) = take(&mut options, "interpolation")
-        {
-            view.interpolation =
-                given.parse().map_err(|_| fail("`interpolation` to be nearest, bilinear or bicubic"))?;
+        if framing != Framing::Whole {
+            let expected = "`interpolation` to be nearest, bilinear or bicubic";
+            let interpolation = given.take("interpolation", |text| text.parse().ok(), expected)?;
+            view.interpolation = interpolation.unwrap_or(view.interpolation);
         }
-        if let Some(given) = take(&mut options, "flip") {
-            flip = given.parse().map_err(|_| fail("flip=PROBABILITY, such as flip=0.5"))?;
-        }
-        if let Some(unknown) = options.first() {
-            return Err(Error::usage(format!(
-                "invalid picture view `{text}`: the option `{unknown}` is repeated or does not apply to this view; the \
-                 options are flip=PROBABILITY (all views), interpolation=NAME (all but full), scale=LOW..HIGH (rrc, \
-                 jitter, ioucrop), ratio=LOW..HIGH (rrc, ioucrop), short=PIXELS (center), short=LOW..HIGH (randcrop), \
-                 step=PIXELS and max=PIXELS (short), zoom=LOW..HIGH (ioucrop), fill=RED:GREEN:BLUE (pad, jitter, \
-                 randcrop, ioucrop with zoom)"
-            )));
-        }
-        let view = view.with_flip(flip);
+        let flip = given.take("flip", |text| text.parse().ok(), "flip=PROBABILITY, such as flip=0.5")?;
+        given.finish()?;
+        let view = view.with_flip(flip.unwrap_or(named.flip));
         view.check()?;
         Ok(Self::View(view))
     }
 }
 
+/// A view that can be called by a name.
+struct NamedView {
+    /// Beginning of the text. A size follows, except for `full`.
+    name: &'static str,
+    /// Default probability that the picture is mirrored.
+    flip: f64,
+    /// Parses the text after the name, and takes the options of this view.
+    framing: fn(&str, &mut GivenOptions<'_>) -> Result<Framing>,
+}
+
+const NAMED_VIEWS: [NamedView; 9] = [
+    NamedView { name: "full", flip: 0.0, framing: full },
+    NamedView { name: "rrc", flip: FLIP, framing: random_resized_crop },
+    NamedView { name: "center", flip: 0.0, framing: center },
+    NamedView { name: "resize", flip: 0.0, framing: resize },
+    NamedView { name: "pad", flip: 0.0, framing: pad },
+    NamedView { name: "jitter", flip: FLIP, framing: jitter },
+    NamedView { name: "randcrop", flip: FLIP, framing: random_crop },
+    NamedView { name: "ioucrop", flip: FLIP, framing: iou_crop },
+    NamedView { name: "short", flip: FLIP, framing: shortest },
+];
+
 const NAMES: &str = "full, raw, shortN, or rrcN, centerN, resizeN, padN, jitterN, randcropN or ioucropN with N or HxW, \
                      each from 1 to 65535, such as rrc224 or center224x160";
 
-fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
-    let value = |option: &&'a str| option.strip_prefix(name)?.strip_prefix('=');
-    let at = options.iter().position(|option| value(option).is_some())?;
-    value(&options.remove(at))
+fn full(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    if size.is_empty() { Ok(Framing::Whole) } else { Err(given.fail(NAMES)) }
+}
+
+fn random_resized_crop(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let (height, width) = given.size(size)?;
+    let scale = given.take("scale", range, "scale=LOW..HIGH, such as scale=0.25..1")?.unwrap_or(Framing::SCALE);
+    let ratio = given.take("ratio", range, "ratio=LOW..HIGH, such as ratio=0.75..1.3333")?.unwrap_or(Framing::RATIO);
+    Ok(Framing::RandomResizedCrop { height, width, scale, ratio })
+}
+
+fn center(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let (height, width) = given.size(size)?;
+    let short_side = given.take("short", side, "short=PIXELS, such as short=256")?;
+    let short_side = short_side.unwrap_or_else(|| (height.max(width) * CENTER.0).div_ceil(CENTER.1));
+    Ok(Framing::CenterCrop { short_side, height, width })
+}
+
+fn resize(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let (height, width) = given.size(size)?;
+    Ok(Framing::Resize { height, width })
+}
+
+fn pad(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    Ok(View::pad(given.size(size)?).framing)
+}
+
+fn jitter(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let mut framing = View::scale_jitter(given.size(size)?).framing;
+    let scale = given.take("scale", range, "scale=LOW..HIGH, such as scale=0.1..2")?;
+    if let (Framing::Rescaled { size, .. }, Some(scale)) = (&mut framing, scale) {
+        *size = Rescaled::Fit { scale };
+    }
+    Ok(framing)
+}
+
+fn random_crop(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let expected = "short=LOW..HIGH in pixels, such as short=260..1040";
+    let size = given.size(size)?;
+    let short_side = given.take("short", sides, expected)?.ok_or_else(|| given.fail(expected))?;
+    Ok(View::random_crop(size, short_side).framing)
+}
+
+fn iou_crop(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let mut framing = View::iou_crop(given.size(size)?).framing;
+    if let Framing::IouCrop { crop, .. } = &mut framing {
+        crop.scale = given.take("scale", range, "scale=LOW..HIGH, such as scale=0.5..1")?.unwrap_or(crop.scale);
+        crop.ratio = given.take("ratio", range, "ratio=LOW..HIGH, such as ratio=0.5..1")?.unwrap_or(crop.ratio);
+        crop.zoom_out = given.take("zoom", range, "zoom=LOW..HIGH, such as zoom=1..4")?;
+    }
+    Ok(framing)
+}
+
+fn shortest(lengths: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
+    let expected = "the shorter side in pixels, such as short600 or short480..800";
+    let range = sides(lengths).ok_or_else(|| given.fail(expected))?;
+    let step = given.take("step", side, "step=PIXELS, as in step=32,max=1333")?.unwrap_or(1);
+    let longest = given.take("max", side, "max=PIXELS, as in step=32,max=1333")?.unwrap_or(SIDE_MAX);
+    Ok(Framing::Shortest(ShortestSide { range, step, longest }))
+}
+
+/// The options of a view that have not been taken yet, such as `scale=0.2..1`.
+struct GivenOptions<'a> {
+    /// The whole text, for messages.
+    text: &'a str,
+    options: Vec<&'a str>,
+}
+
+impl GivenOptions<'_> {
+    fn fail(&self, expected: &str) -> Error {
+        Error::usage(format!("invalid picture view `{}`: expected {expected}", self.text))
+    }
+
+    fn size(&self, text: &str) -> Result<(u32, u32)> {
+        size_of(text).ok_or_else(|| self.fail(NAMES))
+    }
+
+    /// Takes the option `name` and parses its value. Returns `None` if the option is not given.
+    fn take<T>(&mut self, name: &str, parse: impl Fn(&str) -> Option<T>, expected: &str) -> Result<Option<T>> {
+        let value = |option: &&str| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+        let Some(at) = self.options.iter().position(value) else { return Ok(None) };
+        let option = self.options.remove(at);
+        parse(&option[name.len() + 1..]).map(Some).ok_or_else(|| self.fail(expected))
+    }
+
+    /// Fails if an option is left.
+    fn finish(&self) -> Result<()> {
+        let Some(unknown) = self.options.first() else { return Ok(()) };
+        Err(Error::usage(format!(
+            "invalid picture view `{}`: the option `{unknown}` is repeated or does not apply to this view; the options \
+             are flip=PROBABILITY (all views), interpolation=NAME (all but full), scale=LOW..HIGH (rrc, jitter, \
+             ioucrop), ratio=LOW..HIGH (rrc, ioucrop), short=PIXELS (center), short=LOW..HIGH (randcrop), step=PIXELS \
+             and max=PIXELS (short), zoom=LOW..HIGH (ioucrop), fill=RED:GREEN:BLUE (pad, jitter, randcrop, ioucrop with \
+             zoom)",
+            self.text
+        )))
+    }
 }
 
 fn size_of(text: &str) -> Option<(u32, u32)> {
