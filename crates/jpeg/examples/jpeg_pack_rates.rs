@@ -19,9 +19,7 @@
 #[path = "shared/photos.rs"]
 mod photos;
 
-use shardpack_jpeg::{
-    JpegReencoder, JpegTiler, PixelCheck, Quality, ReencodeOptions, ReencodeOutcome, TileOptions, TileOutcome,
-};
+use shardpack_jpeg::{JpegReencoder, JpegTiler, PixelCheck, Quality, ReencodeOptions, TileOptions, TileOutcome};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use turbojpeg_sys as sys;
@@ -77,7 +75,7 @@ fn main() {
     }
     ratios.sort_by(f64::total_cmp);
     println!("tile: median ratio of {rounds} rounds {:.2} ({:.2?})", ratios[ratios.len() / 2], ratios);
-    let mut reencoder = JpegReencoder::new().unwrap();
+    let mut reencoder = JpegReencoder::new();
     let options = ReencodeOptions { quality: Quality::Fixed(QUALITY), ..Default::default() };
     let (mut reencode, mut bare_reencode, mut pixels) = (Duration::ZERO, Duration::ZERO, Vec::new());
     let (mut encoded, mut smaller) = (0, 0);
@@ -87,7 +85,7 @@ fn main() {
             reencode += time(|| {
                 out.clear();
                 let done = reencoder.reencode(photo, &options, false, &mut out).unwrap();
-                if let ReencodeOutcome::Encoded { interval: k, .. } = done.outcome {
+                if let (Some(_), TileOutcome::Tiled { interval: k, .. }) = (done.reencoded, done.outcome) {
                     interval = i32::from(k);
                 }
             });

@@ -95,7 +95,7 @@ pub use picture_decoder::{PictureDecoder, SharedPixels, StoredPicture};
 pub use picture_format::PictureFormat;
 pub use rect::Rect;
 #[cfg(feature = "encode")]
-pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
+pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, Resize};
 pub use render::Rendering;
 pub(crate) use render::{RenderPlan, Renderer};
 pub(crate) use resize::{Cutout, RgbPixels};
@@ -108,7 +108,7 @@ pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::trim;
 pub use tidy::tidied;
 pub use tiff::{TiffCoding, Unpacker};
-pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
+pub use tile::{JpegTiler, Reencoding, TileOptions, TileOutcome, Tiled};
 pub(crate) use turbo::{Bounds, Decompressor, Scale, Warnings};
 #[cfg(test)]
 pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};

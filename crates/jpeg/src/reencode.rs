@@ -18,53 +18,12 @@ use super::quantisation::Steps;
 use super::resize::RgbPixels;
 use super::score::Reference;
 use super::shared::{KEPT_BYTES, parse, trim};
-use super::tile::{JpegTiler, TileOutcome};
+use super::tile::{JpegTiler, Reencoding, TileOutcome, Tiled};
 use super::turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Scale, Subsampling, Warnings};
 use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
 use shardpack_base::{RgbWindow, resize_rgb};
 use shardpack_format::{Error, Limits, Result, bug, to_usize};
-
-/// Outcome of re-encoding a picture: a new JPEG, or the source itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReencodeOutcome {
-    /// The picture was re-encoded.
-    Encoded {
-        /// libjpeg's quality.
-        quality: u8,
-        /// MCUs between restart markers.
-        interval: u16,
-        /// Number of segments per MCU row, rounded up. This is the number of tiles if the interval divides
-        /// the row.
-        tiles_per_row: u32,
-        /// Number of segments of the picture.
-        segments: u32,
-    },
-    /// The source itself is stored, tiled or unchanged. This happens if the re-encoded picture would not be smaller,
-    /// if the source is already as coarse as requested, or if it cannot be decoded to RGB or gray.
-    Source(TileOutcome),
-}
-
-/// Result of [`JpegReencoder::reencode`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reencoded {
-    /// Outcome of re-encoding: a new JPEG, or the source itself.
-    pub outcome: ReencodeOutcome,
-    /// Width of the stored picture in pixels. `orientation` is not applied to it.
-    pub width: u32,
-    /// Height of the stored picture in pixels. `orientation` is not applied to it.
-    pub height: u32,
-    /// Exif orientation to apply after decoding, 1..=8. Always 1 for a re-encoded picture, because it is
-    /// upright.
-    pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients if the source itself is stored, or 1 for none.
-    pub applied: u8,
-    /// SSIMULACRA2 score relative to the decoded, upright and resized source. For a picture of more than
-    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), this is the score of its centre. `None` if no score was
-    /// requested, or if the source itself is stored, because a score of 100 would say nothing about the
-    /// encoder.
-    pub score: Option<f64>,
-}
 
 /// Re-encodes pictures. Each thread needs its own re-encoder. Its buffers are up to three times as large as
 /// the decoded picture. Buffers above 64 MiB are freed after each picture.
@@ -72,8 +31,7 @@ pub struct Reencoded {
 /// ```
 /// use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
 /// let mut out = Vec::new();
-/// assert!(JpegReencoder::new()?.reencode(b"not a JPEG", &ReencodeOptions::default(), false, &mut out).is_err());
-/// # Ok::<(), shardpack_format::Error>(())
+/// assert!(JpegReencoder::new().reencode(b"not a JPEG", &ReencodeOptions::default(), false, &mut out).is_err());
 /// ```
 pub struct JpegReencoder {
     tiler: JpegTiler,
@@ -95,13 +53,17 @@ impl std::fmt::Debug for JpegReencoder {
     }
 }
 
+impl Default for JpegReencoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl JpegReencoder {
     /// Creates a re-encoder with empty buffers.
-    ///
-    /// # Errors
-    /// `Usage` if there is not enough memory to set up libjpeg-turbo.
-    pub fn new() -> Result<Self> {
-        Ok(Self {
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
             tiler: JpegTiler::new(),
             decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse),
             encoder: Compressor::new(),
@@ -111,7 +73,7 @@ impl JpegReencoder {
             encoded: Vec::new(),
             best: Vec::new(),
             steps: None,
-        })
+        }
     }
 
     /// Appends the re-encoded picture to `out`, and scores it if `score` is true (a search for a score
@@ -138,10 +100,15 @@ impl JpegReencoder {
         options: &ReencodeOptions,
         score: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Reencoded> {
+    ) -> Result<Tiled> {
         options.check()?;
         let start = out.len();
-        let done = self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start));
+        self.then_trim(|this| this.try_reencode(jpeg, options, score, out)).inspect_err(|_| out.truncate(start))
+    }
+
+    /// Does some work, and then frees the buffers that are too large to be kept, even if the work failed.
+    fn then_trim<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let done = work(self);
         trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
         if self.resizer.size_of_internal_buffers() > KEPT_BYTES {
             self.resizer.reset_internal_buffers();
@@ -155,7 +122,7 @@ impl JpegReencoder {
         options: &ReencodeOptions,
         score: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Reencoded> {
+    ) -> Result<Tiled> {
         let header = parse(jpeg)?;
         let turn = Orientation::of(header.orientation.unwrap_or(1))?;
         let upright = turn.size(header.width.into(), header.height.into());
@@ -167,7 +134,7 @@ impl JpegReencoder {
             Some(_) => false,
         };
         if !encodable {
-            return self.source(jpeg, options, out);
+            return self.tiler.tile(jpeg, &options.tile, out);
         }
         let subsampling = subsampling_of(options.subsampling, &header, turn);
         if let Quality::Fixed(quality) = options.quality
@@ -176,32 +143,23 @@ impl JpegReencoder {
             && subsampling == subsampling_of(ChromaSampling::Keep, &header, turn)
             && self.is_as_coarse(jpeg, &header, quality)?
         {
-            return self.source(jpeg, options, out);
+            return self.tiler.tile(jpeg, &options.tile, out);
         }
         self.decode(jpeg, &options.tile.limits)?;
         self.turn(turn, upright);
         self.shrink(upright, size)?;
         let source_bytes = picture_bytes(jpeg, header.scan_offset);
-        let (quality, interval, score) = match options.quality {
-            Quality::Fixed(quality) => {
-                let interval = self.encode(quality, subsampling, size, options)?;
-                // Do not score a picture that will not be stored.
-                let score = match score && (resized || self.encoded.len() < source_bytes) {
-                    true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
-                    false => None,
-                };
-                (quality, interval, score)
-            }
-            Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
-        };
-        if !resized && self.encoded.len() >= source_bytes {
-            return self.source(jpeg, options, out);
+        let is_stored = |encoded: &[u8]| resized || encoded.len() < source_bytes;
+        // Do not score a picture that will not be stored.
+        let made = self.encode_and_score(options, subsampling, size, |encoded| score && is_stored(encoded))?;
+        if !is_stored(&self.encoded) {
+            return self.tiler.tile(jpeg, &options.tile, out);
         }
         match options.tile.keep_metadata {
             true => with_metadata(&self.encoded, Metadata::read(jpeg)?.icc.as_deref(), 1, out)?,
             false => out.extend_from_slice(&self.encoded),
         }
-        self.encoded_as(quality, interval, size, score)
+        Ok(made)
     }
 
     /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel (gray) or
@@ -211,7 +169,7 @@ impl JpegReencoder {
     /// ```
     /// use shardpack_jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
     /// let (options, mut out) = (ReencodeOptions::default(), Vec::new());
-    /// JpegReencoder::new()?.encode_pixels(&[128; 20 * 30], (30, 20), 1, &options, false, &mut out)?;
+    /// JpegReencoder::new().encode_pixels(&[128; 20 * 30], (30, 20), 1, &options, false, &mut out)?;
     /// let header = JpegHeader::parse(&out)?;
     /// assert_eq!((header.width, header.height), (30, 20));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -228,7 +186,7 @@ impl JpegReencoder {
         options: &ReencodeOptions,
         score: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Reencoded> {
+    ) -> Result<Tiled> {
         options.check()?;
         let (width, height) = (from.0 as usize, from.1 as usize);
         let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
@@ -251,43 +209,46 @@ impl JpegReencoder {
             1 => self.pixels.extend(pixels.iter().flat_map(|&grey| [grey; 3])),
             _ => self.pixels.extend_from_slice(pixels),
         }
-        self.shrink(from, size)?;
         let subsampling = match (channels, options.subsampling) {
             (1, _) => Subsampling::Gray,
             (_, ChromaSampling::S420) => Subsampling::S420,
             (_, ChromaSampling::Keep | ChromaSampling::S444) => Subsampling::S444,
         };
-        let (quality, interval, score) = match options.quality {
+        self.then_trim(|this| {
+            this.shrink(from, size)?;
+            let made = this.encode_and_score(options, subsampling, size, |_| score)?;
+            out.extend_from_slice(&this.encoded);
+            Ok(made)
+        })
+    }
+
+    /// Encodes `self.pixels` into `self.encoded`. A search for a score scores the picture anyway. Otherwise it is
+    /// scored if `is_scored` returns true for its bytes.
+    fn encode_and_score(
+        &mut self,
+        options: &ReencodeOptions,
+        subsampling: Subsampling,
+        size: (u32, u32),
+        is_scored: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Tiled> {
+        let (interval, encoded) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                let score = match score {
+                let score = match is_scored(&self.encoded) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
                 };
-                (quality, interval, score)
+                (interval, Reencoding { quality, score })
             }
             Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
         };
-        let made = self.encoded_as(quality, interval, size, score)?;
-        out.extend_from_slice(&self.encoded);
-        trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
-        Ok(made)
-    }
-
-    fn encoded_as(&self, quality: u8, interval: u16, size: (u32, u32), score: Option<f64>) -> Result<Reencoded> {
-        let grid = McuGrid::of(&parse(&self.encoded)?);
-        Ok(Reencoded {
-            outcome: ReencodeOutcome::Encoded {
-                quality,
-                interval,
-                tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
-                segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
-            },
+        Ok(Tiled {
+            outcome: TileOutcome::tiled(McuGrid::of(&parse(&self.encoded)?), interval),
             width: size.0,
             height: size.1,
             orientation: 1,
             applied: 1,
-            score,
+            reencoded: Some(encoded),
         })
     }
 
@@ -300,18 +261,6 @@ impl JpegReencoder {
         };
         let own = Steps::of(jpeg, header);
         Ok(own.zip(asked).is_some_and(|(own, asked)| own.as_coarse_as(&asked, header.components().len())))
-    }
-
-    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, out: &mut Vec<u8>) -> Result<Reencoded> {
-        let tiled = self.tiler.tile(jpeg, &options.tile, out)?;
-        Ok(Reencoded {
-            outcome: ReencodeOutcome::Source(tiled.outcome),
-            width: tiled.width,
-            height: tiled.height,
-            orientation: tiled.orientation,
-            applied: tiled.applied,
-            score: None,
-        })
     }
 
     /// Decodes to RGB, even if the picture is gray. The encoder converts gray pixels back to the same luma, bit for
@@ -354,8 +303,10 @@ impl JpegReencoder {
     /// `Usage` if `rgb` does not have the size `from`, or cannot be resized to `to`.
     pub fn shrunk(&mut self, rgb: Vec<u8>, from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
         self.pixels = rgb;
-        self.shrink(from, to)?;
-        Ok(std::mem::take(&mut self.pixels))
+        self.then_trim(|this| {
+            this.shrink(from, to)?;
+            Ok(std::mem::take(&mut this.pixels))
+        })
     }
 
     fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) -> Result<()> {
@@ -396,14 +347,14 @@ impl JpegReencoder {
     }
 
     /// Searches for the lowest quality that reaches `target`, and encodes with it into `self.encoded`.
-    /// Returns the quality, the restart interval and the score.
+    /// Returns the restart interval, and the quality and score.
     fn search(
         &mut self,
         target: f64,
         subsampling: Subsampling,
         size: (u32, u32),
         options: &ReencodeOptions,
-    ) -> Result<(u8, u16, Option<f64>)> {
+    ) -> Result<(u16, Reencoding)> {
         let reference = Reference::new(&self.pixels, size)?;
         let (mut low, mut high) = (1_u8, 100_u8);
         let mut found = None;
@@ -411,8 +362,9 @@ impl JpegReencoder {
             let quality = low.midpoint(high);
             let interval = self.encode(quality, subsampling, size, options)?;
             let score = self.score(&reference, size)?;
+            let tried = (interval, Reencoding { quality, score: Some(score) });
             if score >= target {
-                found = Some((quality, interval, Some(score)));
+                found = Some(tried);
                 std::mem::swap(&mut self.encoded, &mut self.best);
                 high = quality - 1;
             } else {
@@ -425,7 +377,7 @@ impl JpegReencoder {
                         found
                     }
                     // No quality reaches the score, not even 100.
-                    None => (quality, interval, Some(score)),
+                    None => tried,
                 });
             }
         }

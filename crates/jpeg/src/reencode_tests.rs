@@ -10,9 +10,13 @@ fn source(size: (u32, u32), subsampling: Subsampling) -> Vec<u8> {
     encode(size, PixelFormat::Rgb, Encoding { quality: 98, ..plain(subsampling) }, None)
 }
 
-fn run(jpeg: &[u8], options: &ReencodeOptions, score: bool) -> Result<(Reencoded, Vec<u8>)> {
+fn run(jpeg: &[u8], options: &ReencodeOptions, score: bool) -> Result<(Tiled, Vec<u8>)> {
     let mut out = Vec::new();
-    JpegReencoder::new().unwrap().reencode(jpeg, options, score, &mut out).map(|done| (done, out))
+    JpegReencoder::new().reencode(jpeg, options, score, &mut out).map(|done| (done, out))
+}
+
+fn score(done: Tiled) -> Option<f64> {
+    done.reencoded.unwrap().score
 }
 
 fn fixed(quality: u8) -> ReencodeOptions {
@@ -33,9 +37,10 @@ fn mean_difference(a: &[u8], b: &[u8]) -> f64 {
 }
 
 #[track_caller]
-fn check_tiles(done: Reencoded, stored: &[u8]) {
-    let ReencodeOutcome::Encoded { interval, tiles_per_row, segments, .. } = done.outcome else {
-        panic!("not encoded: {:?}", done.outcome)
+fn check_tiles(done: Tiled, stored: &[u8]) {
+    assert!(done.reencoded.is_some(), "not encoded: {done:?}");
+    let TileOutcome::Tiled { interval, tiles_per_row, segments } = done.outcome else {
+        panic!("not tiled: {:?}", done.outcome)
     };
     let header = JpegHeader::parse(stored).unwrap();
     let grid = McuGrid::of(&header);
@@ -65,7 +70,7 @@ proptest! {
         let jpeg = with_segments(&source(size, SAMPLINGS[sampling]), &[(0xE1, exif(orientation, true))]);
         let options = ReencodeOptions { subsampling: asked, resize, ..fixed(40) };
         let (done, stored) = run(&jpeg, &options, true).unwrap();
-        if matches!(done.outcome, ReencodeOutcome::Source(_)) {
+        if done.reencoded.is_none() {
             prop_assert!(resize.of(size.0, size.1) == size, "resized pictures are encoded");
             return Ok(());
         }
@@ -73,7 +78,7 @@ proptest! {
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright.0, upright.1));
         // A picture with very few pixels may not change at all.
-        prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
+        prop_assert!(score(done).unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
         let expected = match (kept, asked, orientation > 4) {
@@ -94,11 +99,11 @@ fn a_picture_that_is_coarse_already_loses_nothing_more() {
     let jpeg = encode((96, 64), PixelFormat::Rgb, Encoding { quality: 60, ..plain(Subsampling::S444) }, None);
     for quality in [60, 85] {
         let (done, stored) = run(&jpeg, &fixed(quality), true).unwrap();
-        assert!(matches!(done.outcome, ReencodeOutcome::Source(TileOutcome::Tiled { .. })), "{quality}: {done:?}");
-        assert_eq!(done.score, None);
+        assert!(matches!(done.outcome, TileOutcome::Tiled { .. }), "{quality}: {done:?}");
+        assert_eq!(done.reencoded, None);
         assert_eq!(decode(&stored), decode(&jpeg), "{quality}");
     }
-    let encoded = |options| matches!(run(&jpeg, &options, false).unwrap().0.outcome, ReencodeOutcome::Encoded { .. });
+    let encoded = |options| run(&jpeg, &options, false).unwrap().0.reencoded.is_some();
     assert!(encoded(fixed(30)));
     let tables_of_60 = ReencodeOptions { subsampling: ChromaSampling::S420, ..fixed(60) };
     assert!(encoded(tables_of_60));
@@ -138,7 +143,7 @@ fn shrinking_is_antialiased_and_nothing_is_enlarged() {
     Compressor::new().encode(&board, 96, 64, PixelFormat::Rgb, how, &mut jpeg).unwrap();
     let options = ReencodeOptions { resize: Resize::ShortSide(16), ..fixed(95) };
     let (done, stored) = run(&jpeg, &options, false).unwrap();
-    assert_eq!((done.width, done.height, done.score), (24, 16, None));
+    assert_eq!((done.width, done.height, score(done)), (24, 16, None));
     let (_, _, rgb) = decode(&stored);
     assert!(rgb.iter().all(|v| v.abs_diff(128) < 8), "{rgb:?}");
     let large = ReencodeOptions { resize: Resize::LongSide(97), ..fixed(20) };
@@ -156,28 +161,25 @@ fn grey_keeps_its_values() {
 #[test]
 fn the_search_finds_the_smallest_quality() {
     let jpeg = source((120, 90), Subsampling::S420);
-    let quality = |done: Reencoded| match done.outcome {
-        ReencodeOutcome::Encoded { quality, .. } => quality,
-        ReencodeOutcome::Source(_) => panic!("not encoded"),
-    };
+    let quality = |done: Tiled| done.reencoded.unwrap().quality;
     let mut qualities = Vec::new();
     for target in [50.0, 70.0, 85.0] {
         let options = ReencodeOptions { quality: Quality::Ssimulacra2(target), ..Default::default() };
         let (done, stored) = run(&jpeg, &options, false).unwrap();
-        let (found, score) = (quality(done), done.score.unwrap());
-        assert!(score >= target, "{score} < {target}");
+        let (found, reached) = (quality(done), score(done).unwrap());
+        assert!(reached >= target, "{reached} < {target}");
         let (below, _) = run(&jpeg, &fixed(found - 1), true).unwrap();
-        assert!(below.score.unwrap() < target);
+        assert!(score(below).unwrap() < target);
         let (again, bytes) = run(&jpeg, &fixed(found), true).unwrap();
-        assert_eq!((again.score, bytes), (done.score, stored));
+        assert_eq!((score(again), bytes), (score(done), stored));
         qualities.push(found);
     }
     assert!(qualities.is_sorted() && qualities[0] < qualities[2]);
     // Only the source itself has a score of 100.
     let options = ReencodeOptions { quality: Quality::Ssimulacra2(100.0), ..Default::default() };
     let (done, _) = run(&jpeg, &options, false).unwrap();
-    assert!(matches!(done.outcome, ReencodeOutcome::Source(TileOutcome::Tiled { .. })));
-    assert_eq!(done.score, None, "of the source, there is nothing to tell");
+    assert!(matches!(done.outcome, TileOutcome::Tiled { .. }));
+    assert_eq!(done.reencoded, None);
     let resized = ReencodeOptions { resize: Resize::ShortSide(80), ..options };
     assert_eq!(quality(run(&jpeg, &resized, false).unwrap().0), 100);
 }
@@ -190,8 +192,8 @@ fn the_source_is_kept_where_that_is_smaller() {
     let (done, stored) = run(&jpeg, &options, true).unwrap();
     let mut tiled = Vec::new();
     let expected = JpegTiler::new().tile(&jpeg, &options.tile, &mut tiled).unwrap();
-    assert_eq!(done.outcome, ReencodeOutcome::Source(expected.outcome));
-    assert_eq!((done.orientation, done.score), (6, None));
+    assert_eq!(done, expected);
+    assert_eq!((done.orientation, done.reencoded), (6, None));
     assert_eq!(stored, tiled);
 }
 
@@ -199,7 +201,7 @@ fn the_source_is_kept_where_that_is_smaller() {
 fn four_inks_are_kept_unless_they_shrink() {
     let jpeg = encode((40, 24), PixelFormat::Cmyk, plain(Subsampling::S444), Some(Process::Cmyk));
     let (done, stored) = run(&jpeg, &fixed(30), false).unwrap();
-    assert_eq!(done.outcome, ReencodeOutcome::Source(TileOutcome::Kept(KeepReason::Cmyk)));
+    assert_eq!(done.outcome, TileOutcome::Kept(KeepReason::Cmyk));
     assert_eq!(stored, jpeg);
     let options = ReencodeOptions { resize: Resize::ShortSide(12), ..fixed(95) };
     let (done, stored) = run(&jpeg, &options, false).unwrap();
@@ -211,7 +213,7 @@ fn four_inks_are_kept_unless_they_shrink() {
 fn pictures_that_libjpeg_cannot_decode_are_kept() {
     let jpeg = Jpeg { components: vec![(1, 1, 1), (2, 1, 1)], scan: 2, ..Jpeg::default() }.bytes();
     let (done, stored) = run(&jpeg, &ReencodeOptions { resize: Resize::ShortSide(4), ..fixed(50) }, false).unwrap();
-    assert_eq!(done.outcome, ReencodeOutcome::Source(TileOutcome::Kept(KeepReason::TwoComponents)));
+    assert_eq!(done.outcome, TileOutcome::Kept(KeepReason::TwoComponents));
     assert_eq!(stored, jpeg);
 }
 
@@ -234,7 +236,7 @@ fn the_profile_stays_if_metadata_does() {
 #[test]
 fn a_picture_cut_anywhere_is_an_error() {
     let jpeg = source((48, 32), Subsampling::S420);
-    let mut reencoder = JpegReencoder::new().unwrap();
+    let mut reencoder = JpegReencoder::new();
     let mut out = b"before".to_vec();
     for len in (0..jpeg.len()).step_by(7) {
         let error = reencoder.reencode(&jpeg[..len], &fixed(50), false, &mut out).unwrap_err();
@@ -280,7 +282,7 @@ fn photos_get_the_requested_score() {
         let (done, stored) = run(&jpeg, &options, false).unwrap();
         check_tiles(done, &stored);
         assert_eq!(done.width.min(done.height), 160);
-        assert!((75.0..80.0).contains(&done.score.unwrap()), "{done:?}");
+        assert!((75.0..80.0).contains(&score(done).unwrap()), "{done:?}");
     }
 }
 
@@ -289,7 +291,7 @@ fn pixels_become_a_tiled_jpeg_of_their_size() {
     let (width, height) = (96, 64);
     let rgb: Vec<u8> = (0..width * height).flat_map(|i| [(i % width) as u8, (i / width) as u8, 90]).collect();
     let grey: Vec<u8> = rgb.iter().step_by(3).copied().collect();
-    let mut reencoder = JpegReencoder::new().unwrap();
+    let mut reencoder = JpegReencoder::new();
     let half = ReencodeOptions { resize: Resize::LongSide(48), ..Default::default() };
     for (pixels, channels, options, size) in [
         (&rgb, 3, &ReencodeOptions::default(), (96, 64)),
@@ -302,7 +304,7 @@ fn pixels_become_a_tiled_jpeg_of_their_size() {
         assert_eq!((u32::from(header.width), u32::from(header.height)), size);
         assert_eq!((made.width, made.height, made.orientation), (size.0, size.1, 1));
         assert_eq!(header.components().len(), usize::from(channels));
-        assert!(header.restart_interval > 0 && made.score.unwrap() > 60.0);
+        assert!(header.restart_interval > 0 && score(made).unwrap() > 60.0);
     }
     let mut out = Vec::new();
     for (pixels, size, channels) in [(&rgb, (96, 63), 3), (&rgb, (96, 64), 1), (&rgb, (0, 64), 3), (&rgb, (96, 32), 6)]
@@ -310,4 +312,12 @@ fn pixels_become_a_tiled_jpeg_of_their_size() {
         let refused = reencoder.encode_pixels(pixels, size, channels, &ReencodeOptions::default(), false, &mut out);
         assert!(refused.is_err() && out.is_empty(), "{size:?} {channels}");
     }
+}
+
+#[test]
+fn large_buffers_are_freed_after_an_error() {
+    let mut reencoder = JpegReencoder::new();
+    // The destination takes 75 MB. The three bytes of the source are too few for its size.
+    assert!(reencoder.shrunk(vec![0; 3], (10, 10), (5000, 5000)).is_err());
+    assert!(reencoder.other.capacity() <= KEPT_BYTES);
 }

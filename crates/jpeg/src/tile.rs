@@ -75,8 +75,19 @@ pub enum TileOutcome {
     Kept(KeepReason),
 }
 
-/// Result of [`JpegTiler::tile`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl TileOutcome {
+    /// Returns the outcome for a tiled picture with the given MCU grid and MCUs between restart markers.
+    pub(super) fn tiled(grid: McuGrid, interval: u16) -> Self {
+        Self::Tiled {
+            interval,
+            tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
+            segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
+        }
+    }
+}
+
+/// Result of [`JpegTiler::tile`], and of re-encoding a picture with a `JpegReencoder`.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tiled {
     /// How the picture was stored: tiled, or unchanged.
     pub outcome: TileOutcome,
@@ -85,10 +96,22 @@ pub struct Tiled {
     /// Height of the stored picture in pixels. `orientation` is not applied to it.
     pub height: u32,
     /// Exif orientation to apply after decoding, 1..=8 (1 is upright). Apply it even if the stored bytes also contain
-    /// an Exif segment.
+    /// an Exif segment. Always 1 for a re-encoded picture, because it is upright.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients, or 1 for none.
+    /// Exif orientation that was applied to the coefficients of the source, or 1 for none.
     pub applied: u8,
+    /// Quality and score of a re-encoded picture, or `None` if the source itself is stored, tiled or unchanged.
+    pub reencoded: Option<Reencoding>,
+}
+
+/// Quality and score of a re-encoded picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reencoding {
+    /// libjpeg's quality.
+    pub quality: u8,
+    /// SSIMULACRA2 score relative to the decoded, upright and resized source, or `None` if no score was requested.
+    /// For a large picture, this is the score of its centre (`SCORE_MAX_PIXELS`).
+    pub score: Option<f64>,
 }
 
 /// Tiles pictures. Each thread needs its own tiler.
@@ -157,6 +180,7 @@ impl JpegTiler {
             height: header.height.into(),
             orientation,
             applied: 1,
+            reencoded: None,
         };
         if let Some(reason) = KeepReason::of(&header) {
             self.check_kept(jpeg, &header, reason, &options.limits)?;
@@ -173,15 +197,12 @@ impl JpegTiler {
         let grid = if turned { source.transposed() } else { source };
         match self.code(jpeg, options, operation, grid, out)? {
             Ok(interval) => Ok(Tiled {
-                outcome: TileOutcome::Tiled {
-                    interval,
-                    tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
-                    segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
-                },
+                outcome: TileOutcome::tiled(grid, interval),
                 width: if turned { header.height } else { header.width }.into(),
                 height: if turned { header.width } else { header.height }.into(),
                 orientation: if applied == 1 { orientation } else { 1 },
                 applied,
+                reencoded: None,
             }),
             Err(reason) => {
                 out.extend_from_slice(jpeg);

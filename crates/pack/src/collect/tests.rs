@@ -46,7 +46,7 @@ fn jpeg(width: u32, height: u32, seed: u8) -> Vec<u8> {
     let pixels: Vec<u8> = (0..width * height).flat_map(pixel).collect();
     let mut out = Vec::new();
     let options = ReencodeOptions::default();
-    JpegReencoder::new().unwrap().encode_pixels(&pixels, (width, height), 3, &options, false, &mut out).unwrap();
+    JpegReencoder::new().encode_pixels(&pixels, (width, height), 3, &options, false, &mut out).unwrap();
     out
 }
 

@@ -92,18 +92,10 @@ impl PictureReference {
 }
 
 /// Computes the reference pixels for a re-encoded JPEG. Turns the source upright and shrinks it, as `pack` does.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReferencePixels(JpegReencoder);
 
 impl ReferencePixels {
-    /// Creates the state for one thread.
-    ///
-    /// # Errors
-    /// `Usage` if libjpeg-turbo cannot allocate its state.
-    pub fn new() -> Result<Self> {
-        Ok(Self(JpegReencoder::new()?))
-    }
-
     /// Shrinks upright RGB pixels of size `from` = (width, height), and returns them with their new size.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use super::sample_error::SampleError;
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Limits};
 use shardpack_jpeg::{
-    JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
-    ReencodeOutcome, SegmentIndexer, TileOptions, TileOutcome, check_markers, tidied,
+    JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions, SegmentIndexer,
+    TileOptions, TileOutcome, check_markers, tidied,
 };
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 #[derive(Default)]
 pub(crate) struct PictureEncoder {
     tiler: JpegTiler,
-    reencoder: Option<JpegReencoder>,
+    reencoder: JpegReencoder,
     check: PixelCheck,
     loads: PictureCheck,
     indexer: SegmentIndexer,
@@ -171,37 +171,26 @@ impl PictureEncoder {
         // If the profile cannot be extracted, it stays in the picture.
         let keep_metadata = options.keeps_metadata() || (beside && profile.is_none());
         let mut profile_dropped = false;
-        let (width, height, orientation, applied, outcome) = match options {
+        let made = match options {
             PictureOptions::Keep { .. } => return self.keep(own, picture, options, segments, None),
             PictureOptions::Tile { upright, .. } => {
                 let how = TileOptions { keep_metadata, upright: *upright, ..TileOptions::default() };
-                let tiled = self.tiler.tile(source, &how, &mut self.made).map_err(bad)?;
-                (tiled.width, tiled.height, tiled.orientation, tiled.applied, tiled.outcome)
+                self.tiler.tile(source, &how, &mut self.made).map_err(bad)?
             }
             PictureOptions::Reencode { .. } => {
                 let how = &options.encoding().unwrap_or_default();
-                let reencoder = reencoder(&mut self.reencoder)?;
-                let made = reencoder.reencode(source, how, checks.score, &mut self.made).map_err(bad)?;
-                let (quality, outcome) = match made.outcome {
-                    ReencodeOutcome::Encoded { quality, interval, tiles_per_row, segments } => {
-                        (quality, TileOutcome::Tiled { interval, tiles_per_row, segments })
-                    }
-                    ReencodeOutcome::Source(outcome) => (0, outcome),
-                };
-                figures.reencoded = Some(ReencodedFigures::new(quality, made.score));
+                let made = self.reencoder.reencode(source, how, checks.score, &mut self.made).map_err(bad)?;
+                figures.reencoded = Some(ReencodedFigures::of(made.reencoded));
                 profile_dropped = facts.icc && icc && profile.is_none();
-                (made.width, made.height, made.orientation, made.applied, outcome)
+                made
             }
         };
-        let tiles_per_row = match outcome {
-            TileOutcome::Kept(why) => {
-                return Ok(StoredPicture { figures, ..self.keep(own, picture, options, segments, Some(why.name()))? });
-            }
-            TileOutcome::Tiled { tiles_per_row, .. } => tiles_per_row,
-        };
-        figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
+        if let TileOutcome::Kept(why) = made.outcome {
+            return Ok(StoredPicture { figures, ..self.keep(own, picture, options, segments, Some(why.name()))? });
+        }
+        figures.tiles_per_row = tiles_per_row(made.outcome);
         if checks.pixels {
-            if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
+            if !self.check.same(source, &self.made, made.applied, &Limits::default()).map_err(bad)? {
                 // Different pixels have never been observed, but a bug in the transcoder must not destroy a picture.
                 return self.keep(own, picture, options, segments, Some("pixels differ"));
             }
@@ -213,9 +202,9 @@ impl PictureEncoder {
             bytes: Cow::Borrowed(&self.made),
             media_type: JPEG,
             oddity,
-            width,
-            height,
-            orientation,
+            width: made.width,
+            height: made.height,
+            orientation: made.orientation,
             gpu_jpeg,
             icc: profile,
             segments: None,
@@ -230,11 +219,12 @@ pub(crate) fn is_usual(jpeg: &JpegFacts) -> bool {
     jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3)
 }
 
-fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<&mut JpegReencoder> {
-    Ok(match of_thread {
-        Some(reencoder) => reencoder,
-        none => none.insert(JpegReencoder::new()?),
-    })
+/// Returns the value of the column `tiles_per_row`, which is 0 for a picture without tiles.
+fn tiles_per_row(outcome: TileOutcome) -> u16 {
+    match outcome {
+        TileOutcome::Kept(_) => 0,
+        TileOutcome::Tiled { tiles_per_row, .. } => u16::try_from(tiles_per_row).unwrap_or(u16::MAX),
+    }
 }
 
 /// Pixels that do not come from a file, as C-contiguous `[height, width, channels]` of u8. There is one channel
@@ -281,12 +271,8 @@ impl PictureEncoder {
             stored.figures.source_bytes = source_bytes;
             return Ok(stored);
         };
-        let reencoder = reencoder(&mut self.reencoder)?;
-        let made = reencoder.encode_pixels(bytes, (width, height), channels, how, checks.score, &mut self.made)?;
-        let (quality, tiles_per_row) = match made.outcome {
-            ReencodeOutcome::Encoded { quality, tiles_per_row, .. } => (quality, tiles_per_row),
-            ReencodeOutcome::Source(_) => (0, 0),
-        };
+        let size = (width, height);
+        let made = self.reencoder.encode_pixels(bytes, size, channels, how, checks.score, &mut self.made)?;
         let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
         Ok(StoredPicture {
             bytes: Cow::Borrowed(&self.made),
@@ -300,9 +286,9 @@ impl PictureEncoder {
             segments: None,
             figures: PictureFigures {
                 source_bytes,
-                tiles_per_row: u16::try_from(tiles_per_row).unwrap_or(u16::MAX),
+                tiles_per_row: tiles_per_row(made.outcome),
                 pixels_checked: false,
-                reencoded: Some(ReencodedFigures::new(quality, made.score)),
+                reencoded: Some(ReencodedFigures::of(made.reencoded)),
             },
             note: PictureNote::default(),
         })

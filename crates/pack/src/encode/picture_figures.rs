@@ -12,6 +12,7 @@
 use super::summary::{PictureSummary, SpreadSummary};
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
+use shardpack_jpeg::Reencoding;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +34,8 @@ impl ReencodedFigures {
     /// Figures of a picture that was not re-encoded.
     pub(super) const NONE: Self = Self { quality: 0, score: f32::NAN };
 
-    pub(super) fn new(quality: u8, score: Option<f64>) -> Self {
+    pub(super) fn of(encoded: Option<Reencoding>) -> Self {
+        let Some(Reencoding { quality, score }) = encoded else { return Self::NONE };
         #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
         let score = score.map_or(f32::NAN, |score| score as f32);
         Self { quality, score }

@@ -114,7 +114,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
         }
         let mut made = Vec::new();
         // Ignore damaged pictures here. Packing handles them later.
-        Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
+        Ok(match JpegReencoder::new().reencode(&source, &how, false, &mut made) {
             Ok(_) => (made.len() as u64, bytes),
             Err(_) => (0, 0),
         })

@@ -80,7 +80,7 @@ pub(super) fn report(
     whole.sort_by_key(|one| one.position);
     let samples: Vec<DrawnSample> =
         whole.iter().filter_map(|one| listing.samples.get(one.position)).map(sample_of).collect();
-    let rates = rates::measure(measurement, &whole)?;
+    let rates = rates::measure(measurement, &whole);
     let candidates = measurement.recipes.iter().enumerate().map(|(number, _)| {
         let own_rates = rates.get(number).copied().unwrap_or_default();
         candidate(measurement, draw, &whole, number, own_rates)

@@ -26,7 +26,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
     let Some(candidate) = report.candidates.get(shown) else { return };
     let measure = main_measure(report.content);
     let picks = picks(candidate, measure, measurement.options.gallery, measurement.options.seed);
-    let Ok(mut scorer) = measurement.scorer() else { return };
+    let mut scorer = measurement.scorer();
     for (row, why) in picks {
         let Some(position) = whole.get(row.sample).map(|sampled| sampled.position) else { continue };
         let made = match &mut scorer {

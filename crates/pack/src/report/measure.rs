@@ -62,14 +62,14 @@ impl<'a> Measurement<'a> {
         encoding.saturating_add(scoring)
     }
 
-    pub(super) fn scorer(&self) -> crate::Result<Scorer<'a>> {
-        Ok(match self.listing.kind {
-            SourceKind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing)?)),
+    pub(super) fn scorer(&self) -> Scorer<'a> {
+        match self.listing.kind {
+            SourceKind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing))),
             SourceKind::Cubes => {
                 let cubes = self.recipes.first().map(|recipe| recipe.options.source.cubes.clone()).unwrap_or_default();
                 Scorer::Cubes(Box::new(CubeScorer::new(self.listing, cubes)))
             }
-        })
+        }
     }
 
     /// Measures samples of the listing. `before` is the number of samples already done. After a cancellation,
@@ -88,13 +88,10 @@ impl<'a> Measurement<'a> {
                         let at = next.fetch_add(1, Ordering::Relaxed);
                         let Some(&position) = positions.get(at).filter(|_| !self.is_cancelled()) else { return };
                         let _memory = self.budget.take(self.memory_bytes(position));
-                        let sampled = match &mut scorer {
-                            Ok(scorer) => self.one(scorer, position, &|| {
-                                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                                (self.hooks.on_progress)(before + done, of, "measuring");
-                            }),
-                            Err(error) => Some(Sampled::unreadable(position, &error.to_string())),
-                        };
+                        let sampled = self.one(&mut scorer, position, &|| {
+                            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                            (self.hooks.on_progress)(before + done, of, "measuring");
+                        });
                         if let Some(sampled) = sampled {
                             lock(&results).push((at, sampled));
                         }

@@ -17,7 +17,7 @@ const BINS: usize = 48;
 
 /// Adds panels for the gallery's candidate and for other candidates on the Pareto front.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
-    let Ok(Scorer::Cubes(mut scorer)) = measurement.scorer() else { return };
+    let Scorer::Cubes(mut scorer) = measurement.scorer() else { return };
     let Some(first) = shown_candidate(report) else { return };
     let others = report
         .candidates

@@ -46,10 +46,10 @@ pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
 }
 
 impl<'a> PictureScorer<'a> {
-    pub(super) fn new(listing: &'a Listing) -> crate::Result<Self> {
+    pub(super) fn new(listing: &'a Listing) -> Self {
         let decoder = PictureDecoder::new(limits());
-        let shrinker = ReferencePixels::new()?;
-        Ok(Self { listing, decoder, shrinker, source: None, reference: None, decoded: Vec::new() })
+        let shrinker = ReferencePixels::default();
+        Self { listing, decoder, shrinker, source: None, reference: None, decoded: Vec::new() }
     }
 
     pub(super) fn begin(&mut self, _: usize) {

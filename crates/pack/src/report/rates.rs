@@ -27,7 +27,7 @@ const STEADY: f64 = 0.03;
 ///
 /// Candidates take turns, and the result is the median over all rounds, so that other load on the machine
 /// affects all candidates equally.
-pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
+pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> Vec<Rates> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());
     let mut bytes = 0;
@@ -37,12 +37,12 @@ pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate
         bytes += records.iter().map(|record| record.record.len() as u64).sum::<u64>();
         turns.push(Turn { candidate, records, one: Vec::new(), all: Vec::new() });
         if bytes >= TURN_BYTES || candidate + 1 == measurement.recipes.len() {
-            take_turns(measurement, &mut turns, window)?;
+            take_turns(measurement, &mut turns, window);
             all.extend(turns.drain(..).map(|turn| turn.rates()));
             bytes = 0;
         }
     }
-    Ok(all)
+    all
 }
 
 fn window(whole: &[Sampled], candidates: usize) -> Duration {
@@ -79,17 +79,17 @@ impl Turn {
     }
 }
 
-fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duration) -> crate::Result<()> {
+fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duration) {
     for round in 0..MOST {
         (measurement.hooks.on_progress)(round as u64, MOST as u64, "timing");
         if measurement.is_cancelled() || (round >= FEWEST && turns.iter().all(Turn::is_steady)) {
-            return Ok(());
+            return;
         }
         for turn in turns.iter_mut().filter(|turn| !turn.records.is_empty()) {
-            let one = rate(measurement, turn.candidate, &turn.records, 1, window)?;
+            let one = rate(measurement, turn.candidate, &turn.records, 1, window);
             let all = match measurement.options.threads {
                 1 => one,
-                threads => rate(measurement, turn.candidate, &turn.records, threads, window)?,
+                threads => rate(measurement, turn.candidate, &turn.records, threads, window),
             };
             let (Some(one), Some(all)) = (one, all) else {
                 turn.records.clear();
@@ -99,7 +99,6 @@ fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duratio
             turn.all.push(all);
         }
     }
-    Ok(())
 }
 
 fn median(rates: &mut [f64]) -> Option<f64> {
@@ -142,14 +141,14 @@ fn rate(
     records: &[EncodedSample<FidelityTotals>],
     threads: usize,
     window: Duration,
-) -> crate::Result<Option<f64>> {
-    let mut scorers = (0..threads).map(|_| measurement.scorer()).collect::<crate::Result<Vec<_>>>()?;
+) -> Option<f64> {
+    let mut scorers: Vec<_> = (0..threads).map(|_| measurement.scorer()).collect();
     let mut warm = Vec::new();
     for scorer in &mut scorers {
         if let Some(first) = records.first()
             && decode(scorer, measurement, candidate, first, &mut warm).is_err()
         {
-            return Ok(None);
+            return None;
         }
     }
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -170,7 +169,7 @@ fn rate(
     });
     #[allow(clippy::cast_precision_loss, reason = "a count for a rate")]
     let done = next.load(Ordering::Relaxed) as f64;
-    Ok((failed.load(Ordering::Relaxed) == 0).then(|| done / start.elapsed().as_secs_f64()))
+    (failed.load(Ordering::Relaxed) == 0).then(|| done / start.elapsed().as_secs_f64())
 }
 
 fn decode(
