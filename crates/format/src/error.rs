@@ -280,6 +280,7 @@ impl Error {
         self
     }
 }
+
 /// Returns the message of a caught panic.
 ///
 /// ```

@@ -1,10 +1,12 @@
 //! Counts the attempts at a request, and pauses between them.
 
+use crate::diagnosis::diagnose;
 use crate::folder::StoreFolder;
 use crate::schedule::RequestError;
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Maximum number of attempts before the store's first response. It is low, so that a wrong host name is reported
 /// soon.
@@ -32,6 +34,35 @@ impl<'a> Attempts<'a> {
     /// Restarts the count after an attempt that made progress.
     pub(crate) fn restart(&mut self) {
         (self.begun, self.number) = (Instant::now(), 1);
+    }
+
+    /// Sends a request, and repeats it if needed.
+    ///
+    /// # Errors
+    /// Returns the error of the last attempt, with the number of attempts.
+    pub(crate) async fn ask<T>(
+        mut self,
+        mut request: impl AsyncFnMut() -> object_store::Result<T>,
+    ) -> Result<T, RequestError> {
+        let (options, counters) = (&self.folder.options, &self.folder.counters);
+        // The store responds to a write only after the whole part has been uploaded, and to a listing only with all
+        // names. On a slow link, this may take longer than the first-byte timeout.
+        let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
+        loop {
+            counters.requests.fetch_add(1, Ordering::Relaxed);
+            let error = match timeout(most, request()).await {
+                Ok(Ok(answer)) => {
+                    counters.answers.fetch_add(1, Ordering::Relaxed);
+                    return Ok(answer);
+                }
+                Ok(Err(error)) => diagnose(&error, &self.folder.secrets),
+                Err(_) => RequestError::again(ErrorKind::TimedOut, format!("no response within {most:?}")),
+            };
+            self.pause_after(error).await.map_err(|error| {
+                let words = format!("{} (attempt {})", error.words, self.number);
+                RequestError { words, ..error }
+            })?;
+        }
     }
 
     /// Pauses before the next attempt at the request.

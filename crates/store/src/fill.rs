@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 /// Number of missing ranges that a transfer fetches in parallel.
 const HOLES: usize = 4;
+
 /// Fetches a transfer through the cache. Without a cache or a strong ETag, all bytes come directly from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {

@@ -1,5 +1,6 @@
 //! Implements the reader's storage for a dataset in a store's folder.
 
+use crate::attempts::Attempts;
 use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
 use crate::connect::connect;
@@ -8,6 +9,7 @@ use crate::listing::list_all;
 use crate::location::{Location, Protocol, StoreUrl};
 use crate::object::Object;
 use crate::options::StoreOptions;
+use crate::schedule::RequestError;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use shardpack_io::{Cause, Error, Listed, ReadAt, Result, Storage, Traffic};
@@ -98,18 +100,16 @@ impl Storage for Remote {
 
     fn names(&self) -> Result<Vec<String>> {
         let folder = self.client.folder();
-        let fail = |cause: Cause| Error::io(self.path.clone(), "list", cause);
-        let most = folder.options.retry_timeout;
-        let list = async { tokio::time::timeout(most, folder.store.list_with_delimiter(folder.prefix())).await };
-        let listed = self.client.wait(list).map_err(fail)?;
-        let listed = listed.map_err(|_| fail(ErrorKind::TimedOut.into()))?;
-        let listed = listed.map_err(|error| {
-            let mut error = diagnose(&error, &folder.secrets);
-            // A plain file server cannot list files, and responds with a status of 400 or more.
-            if self.is_http && error.kind != ErrorKind::PermissionDenied {
-                error.kind = ErrorKind::Unsupported;
-            }
-            fail(error.cause())
+        let fail = |error: RequestError| Error::io(self.path.clone(), "list", error.cause());
+        let list = Attempts::to_read(folder).ask(async || {
+            let listed = folder.store.list_with_delimiter(folder.prefix()).await;
+            // A plain file server cannot list files, and responds with a status of 400 or more. Do not ask it again.
+            if self.is_http { Ok(listed.map_err(|error| diagnose(&error, &folder.secrets))) } else { listed.map(Ok) }
+        });
+        let listed = self.client.wait(list).map_err(|cause| Error::io(self.path.clone(), "list", cause))?;
+        let listed = listed.map_err(fail)?.map_err(|error| match error.kind {
+            ErrorKind::PermissionDenied => fail(error),
+            _ => fail(RequestError { kind: ErrorKind::Unsupported, ..error }),
         })?;
         Ok(folder.names(&listed))
     }

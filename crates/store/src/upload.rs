@@ -3,8 +3,6 @@
 use crate::attempts::Attempts;
 use crate::client::{Client, cannot_start};
 use crate::connect::{WritableStore, connect_to_write};
-use crate::diagnosis::diagnose;
-use crate::folder::StoreFolder;
 use crate::location::Location;
 use crate::options::StoreOptions;
 use crate::schedule::RequestError;
@@ -19,7 +17,6 @@ use shardpack_io::{Cause, Error, Result};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Size of a part. S3 allows 10,000 parts per object, so an object can have up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
@@ -166,7 +163,7 @@ impl Upload {
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
     ) -> Result<T, RequestError> {
-        attempts(self.client.folder(), request).await
+        Attempts::to_write(self.client.folder()).ask(request).await
     }
 
     pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, RequestError>>) -> Result<T, Cause> {
@@ -188,27 +185,4 @@ fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
     read.map_err(|error| io::Error::new(error.kind(), format!("the source cannot be read: {error}")))?;
     Ok(part.into())
-}
-
-async fn attempts<T>(
-    folder: &StoreFolder,
-    mut request: impl AsyncFnMut() -> object_store::Result<T>,
-) -> Result<T, RequestError> {
-    let options = &folder.options;
-    // The store responds only after the whole part has been uploaded. On a slow link, this may take longer than the
-    // first-byte timeout.
-    let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
-    let mut attempts = Attempts::to_write(folder);
-    loop {
-        folder.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let error = match tokio::time::timeout(most, request()).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => diagnose(&error, &folder.secrets),
-            Err(_) => RequestError::again(ErrorKind::TimedOut, format!("no response within {most:?}")),
-        };
-        attempts.pause_after(error).await.map_err(|error| {
-            let words = format!("{} (attempt {})", error.words, attempts.number);
-            RequestError { words, ..error }
-        })?;
-    }
 }

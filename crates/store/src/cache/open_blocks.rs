@@ -38,7 +38,7 @@ pub(super) struct OpenBlocks {
 #[derive(Debug, Default)]
 struct State {
     blocks: HashMap<Key, Arc<OpenBlock>>,
-    /// Keys in the order of opening. Some may have been closed since.
+    /// Keys of the blocks in the order of opening.
     order: VecDeque<Key>,
 }
 
@@ -74,7 +74,11 @@ impl OpenBlocks {
     }
 
     pub(super) fn close(&self, object: u64, span: PageSpan) {
-        self.state().blocks.remove(&(object, span));
+        let closed = (object, span);
+        let mut state = self.state();
+        if state.blocks.remove(&closed).is_some() {
+            state.order.retain(|key| *key != closed);
+        }
     }
 
     pub(super) fn close_all(&self) {
@@ -107,11 +111,16 @@ mod tests {
         assert_eq!(found(8, &[2]), None);
         open.close(7, span(2));
         assert_eq!(found(7, &[2]), None);
-        // A closed block still counts until its turn, so that it cannot be counted twice.
+        // Block 2 is now the one that was opened last.
         open.keep(7, &block(2));
-        assert_eq!(found(7, &[2, 1]), Some(span(2)));
+        assert_eq!(found(7, &[1]), Some(span(1)));
+        open.keep(7, &block(4));
+        assert_eq!(found(7, &[1]), None);
+        open.keep(7, &block(5));
+        assert_eq!(found(7, &[3]), None);
+        assert_eq!(found(7, &[2]), Some(span(2)));
         open.close_all();
-        assert_eq!(found(7, &[1, 2, 3]), None);
+        assert_eq!(found(7, &[2, 4, 5]), None);
         let none = OpenBlocks::new(0);
         none.keep(7, &block(1));
         assert!(none.find(7, [span(1)].into_iter()).is_none());

@@ -404,6 +404,18 @@ fn folders_in_a_store_are_storages() {
 }
 
 #[test]
+fn listing_a_folder_is_counted_and_repeated() {
+    let memory = Arc::new(InMemory::new());
+    put(&memory, "a.shard", b"bytes");
+    let store = Arc::new(Faulty::new(&memory, Fault::EachNth(2)));
+    let remote = Remote::new(store, "data/train", &store_options()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(remote.names().unwrap(), ["a.shard"]);
+    }
+    assert_eq!((remote.traffic().requests, remote.traffic().retries), (3, 1));
+}
+
+#[test]
 fn the_spool_holds_three_shards_and_shards_are_checked_in_parallel() {
     let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
     let watched = Watched::new(&memory, spools.path());
