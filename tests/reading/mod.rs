@@ -4,7 +4,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};
-use shardpack_format::{FieldKind, to_usize};
+use shardpack_format::{ErrorKind, Explain as _, FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
@@ -78,10 +78,10 @@ fn value(
 
 /// Returns the kind of an error, as it is named in `fixtures/expected.txt`.
 pub fn kind(error: &Error) -> &'static str {
-    match error {
-        Error::Format(_) => "format",
-        Error::Limit(_) => "limit",
-        Error::Io { .. } => "io",
+    match error.kind() {
+        ErrorKind::Format => "format",
+        ErrorKind::Limit => "limit",
+        ErrorKind::Io => "io",
         _ => "usage",
     }
 }

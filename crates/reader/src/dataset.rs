@@ -10,8 +10,8 @@ use crate::shard::{Shard, ShardOptions};
 use shardpack_io::{Storage, Traffic};
 
 use shardpack_format::{
-    DatasetId, Dtype, Error as FormatError, FieldKind, Hint, Limits, Manifest, Metadata, Recipe, Schema, Setting,
-    ShardEntry, SharedMetadata, bug,
+    DatasetId, Dtype, Error as FormatError, Explain as _, FieldKind, Hint, Limits, Manifest, Metadata, Recipe, Schema,
+    Setting, ShardEntry, SharedMetadata, bug,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -257,7 +257,9 @@ impl Dataset {
         }
         match self.open_shard(source, entry, number) {
             Ok(shard) => Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard)))),
-            Err(Error::Format(damage) | Error::Limit(damage)) => Err(slot.damage.get_or_init(|| damage).clone().into()),
+            Err(Error::Data(damage)) if damage.kind().is_about_data() => {
+                Err(slot.damage.get_or_init(|| damage).clone().into())
+            }
             Err(other) => Err(other),
         }
     }
@@ -280,7 +282,7 @@ impl Dataset {
     pub fn shard_unless_damaged(&self, number: usize) -> Result<Option<Arc<Shard>>> {
         match self.shard(number) {
             Ok(shard) => Ok(Some(shard)),
-            Err(error) if error.is_about_data() => Ok(None),
+            Err(error) if error.kind().is_about_data() => Ok(None),
             Err(error) => Err(error),
         }
     }

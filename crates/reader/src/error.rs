@@ -26,20 +26,10 @@ pub enum Error {
         /// The error from the operating system or the store.
         source: Cause,
     },
-    /// The bytes violate the specification. Always contains a [`shardpack_format::Error::Format`].
-    #[error("{0}")]
-    Format(format::Error),
-    /// The bytes request more than the caller's [`Limits`](crate::Limits) allow. Always contains a
-    /// [`shardpack_format::Error::Limit`].
-    #[error("{0}")]
-    Limit(format::Error),
-    /// The caller's request cannot be served. Always contains a [`shardpack_format::Error::Usage`].
-    #[error("{0}")]
-    Usage(format::Error),
-    /// A bug in shardpack: the program reached a state that should be impossible, for example after a panic. Always
-    /// contains a [`shardpack_format::Error::Internal`].
-    #[error("{0}")]
-    Internal(format::Error),
+    /// The bytes violate the specification or exceed the caller's [`Limits`](crate::Limits), the caller's request
+    /// cannot be served, or shardpack has a bug. [`Explain::kind`] tells them apart.
+    #[error(transparent)]
+    Data(#[from] format::Error),
 }
 
 impl From<shardpack_io::Error> for Error {
@@ -48,7 +38,7 @@ impl From<shardpack_io::Error> for Error {
             shardpack_io::Error::Io { path, action, offset, source } => {
                 Self::Io { path, action, offset, sample: None, source }
             }
-            shardpack_io::Error::Usage(error) => Self::Usage(error),
+            shardpack_io::Error::Usage(error) => Self::Data(error),
         }
     }
 }
@@ -84,17 +74,6 @@ impl std::fmt::Display for Offset {
     }
 }
 
-impl From<format::Error> for Error {
-    fn from(error: format::Error) -> Self {
-        match error {
-            format::Error::Limit { .. } => Self::Limit(error),
-            format::Error::Usage { .. } => Self::Usage(error),
-            format::Error::Internal { .. } => Self::Internal(error),
-            other => Self::Format(other),
-        }
-    }
-}
-
 impl Error {
     /// Creates an error for a failed system call. `action` is a verb, such as `read`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
@@ -126,9 +105,8 @@ impl Error {
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
-            Self::Usage(error) => Self::Usage(error.with_hint(next)),
-            Self::Format(error) => Self::Format(error.with_hint(next)),
-            other => other,
+            Self::Data(error) => Self::Data(error.with_hint(next)),
+            Self::Io { .. } => self,
         }
     }
 
@@ -137,21 +115,14 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Usage(error) | Self::Format(error) | Self::Limit(error) | Self::Internal(error) => error.hint(),
+            Self::Data(error) => error.hint(),
             Self::Io { source, .. } => source.hint(),
         }
     }
 
     /// Creates an error for a state that should be impossible.
     pub fn internal(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
-        Self::Internal(format::Error::internal(what, expected, found))
-    }
-
-    /// Returns true if the bytes are at fault, rather than the environment or the caller. `verify` lists such errors as
-    /// problems, and stops at any other error.
-    #[must_use]
-    pub const fn is_about_data(&self) -> bool {
-        matches!(self, Self::Format(_) | Self::Limit(_))
+        Self::Data(format::Error::internal(what, expected, found))
     }
 }
 
@@ -159,7 +130,7 @@ impl Explain for Error {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Io,
-            Self::Format(error) | Self::Limit(error) | Self::Usage(error) | Self::Internal(error) => error.kind(),
+            Self::Data(error) => error.kind(),
         }
     }
 

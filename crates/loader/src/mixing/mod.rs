@@ -10,7 +10,7 @@ use crate::rows::Rows;
 use crate::stage::{MosaicRow, MosaicTile, PictureElements, RowMix, RowMosaic, StageSlot};
 use shardpack_augment::{Augmentation, Mix, Mixed, Mosaic, MosaicPlan};
 use shardpack_base::Draws;
-use shardpack_format::{bug, to_usize};
+use shardpack_format::{ErrorKind, Explain as _, bug, to_usize};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Error, Result};
 use std::io;
@@ -189,7 +189,7 @@ fn pictures(rows: &[usize], are_cut: bool, lent: &Lent) -> Result<Vec<MixedPictu
         let shown = match are_cut && is_padded && !is_moved {
             true => match shown(lent, &plan.name) {
                 // If the index contains no sizes, the borders count as part of the picture.
-                Err(Error::Usage(_)) => Vec::new(),
+                Err(error) if error.kind() == ErrorKind::Usage => Vec::new(),
                 shown => shown?,
             },
             false => Vec::new(),

@@ -139,5 +139,5 @@ impl Worker {
 }
 
 fn panicked(sample: u64, panic: &(dyn std::any::Any + Send)) -> Error {
-    Error::Internal(FormatError::panicked(format!("decoding sample {sample}"), panic))
+    FormatError::panicked(format!("decoding sample {sample}"), panic).into()
 }

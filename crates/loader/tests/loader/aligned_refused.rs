@@ -8,7 +8,7 @@ use crate::loader_support::aligned::{Scenes, align, batches, options};
 use shardpack_format::*;
 use shardpack_loader::order::Mode;
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
-use shardpack_reader::{DatasetOptions, Error, Limits};
+use shardpack_reader::{DatasetOptions, Limits};
 
 #[test]
 fn samples_that_lack_something_and_damage() {
@@ -64,7 +64,10 @@ fn samples_that_lack_something_and_damage() {
     let refused = |said: &str, change: &dyn Fn(&mut Vec<Option<Stored>>)| {
         let (text, skipped) = error(change);
         assert!(text.contains(said) && text.starts_with("sample 2, `scene-2`: "), "{said}: {text}");
-        assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
+        assert!(
+            matches!(&skipped, Err(error) if error.kind() == ErrorKind::Usage && error.to_string() == text),
+            "{said}"
+        );
         skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
     };
     refused(

@@ -198,7 +198,7 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
                 Ok(batch) => assert_eq!(batch.indices(), [number]),
                 Err(error) => {
                     assert_eq!(number, 101);
-                    assert!(matches!(error, Error::Usage { .. }), "{error:?}");
+                    assert_eq!(error.kind(), ErrorKind::Usage, "{error:?}");
                     assert_eq!(said(&error), message);
                 }
             }

@@ -9,7 +9,7 @@ use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::manifest_file::{is_columns_file, manifest_in, read_manifest, shard_names};
 use crate::opening::{DatasetOptions, cannot_open, no_dataset};
-use shardpack_format::{HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name};
+use shardpack_format::{Explain as _, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name};
 use shardpack_io::{Folder, Storage, open_regular, read_exact_at};
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -144,7 +144,7 @@ fn in_folder(
     let mut report = VerifyReport::default();
     // A damaged manifest also shows that this is a dataset with a manifest, more reliably than the
     // files in the folder do.
-    let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
+    let is_of_manifest = manifest.as_ref().err().is_none_or(|error| error.kind().is_about_data());
     let present = match shard_names(&*folder) {
         Ok(names) => names,
         Err(Error::Io { source, .. }) if is_of_manifest && source.kind() == ErrorKind::Unsupported => {
@@ -156,7 +156,7 @@ fn in_folder(
             Vec::new()
         }
         // The manifest's error is more useful than the error from listing the folder.
-        Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
+        Err(error) => return Err(manifest.err().filter(|e| !e.kind().is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();
     let storage = Some(Arc::clone(&folder));
@@ -183,7 +183,7 @@ fn in_folder(
             }
             Ok(Subject { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }
-        Err(error) if present.is_empty() && !error.is_about_data() => match error {
+        Err(error) if present.is_empty() && !error.kind().is_about_data() => match error {
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => Err(no_dataset(&folder_path)),
             other => Err(other),
         },

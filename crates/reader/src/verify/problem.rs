@@ -49,7 +49,7 @@ impl Problem {
             hint: error.hint(),
         };
         match error {
-            Error::Format(error) | Error::Limit(error) | Error::Internal(error) => problem.fill(error),
+            Error::Data(error) => problem.fill(error),
             Error::Io { offset, source, .. } => {
                 problem.offset = offset;
                 problem.what = "file".into();
@@ -60,12 +60,6 @@ impl Problem {
                     true => " is missing".into(),
                     false => format!(": cannot read the file: {source}"),
                 });
-            }
-            Error::Usage(error) => {
-                problem.what = "file".into();
-                problem.expected = "a file that can be verified".into();
-                problem.found = error.to_string();
-                problem.text = Some(format!(": {error}"));
             }
         }
         problem
@@ -90,9 +84,11 @@ impl Problem {
                 (self.what, self.expected, self.found) = (format!("internal error: {what}"), expected, found);
                 place
             }
-            other => {
-                self.kind = "format";
-                self.what = other.to_string();
+            usage => {
+                self.what = "file".into();
+                self.expected = "a file that can be verified".into();
+                self.found = usage.to_string();
+                self.text = Some(format!(": {usage}"));
                 return;
             }
         };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+use shardpack_format::Explain as _;
 use shardpack_reader::{Dataset, Error, Scalar};
 use std::path::{Path, PathBuf};
 
@@ -54,5 +55,5 @@ fn a_shard_without_its_columns_file_is_not_read() {
     // The file of the other shard has other samples.
     std::fs::copy(dir.path().join("columns-00000-0002.shard"), dir.path().join("columns-00001-0002.shard")).unwrap();
     let error = Dataset::open(dir.path()).unwrap().column("rank").unwrap_err();
-    assert!(error.is_about_data(), "{error}");
+    assert!(error.kind().is_about_data(), "{error}");
 }

@@ -24,6 +24,11 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// Returns the kind of the error, or `None` for a success.
+pub fn error_kind<T>(result: &Result<T, impl Explain>) -> Option<ErrorKind> {
+    result.as_ref().err().map(Explain::kind)
+}
+
 /// A sample of the test schema: a string, a picture (absent if `None`), a small array, a label and a height.
 #[derive(Debug, Clone)]
 pub struct TestSample {

@@ -4,17 +4,15 @@
 use super::datasets::{Disk, Seen, assert_same, seen, ways};
 use super::played::PlayedStage;
 use super::{DatasetOptions, Limits, Loader, LoaderOptions, OnCorrupt, of};
-use std::mem::{Discriminant, discriminant};
+use shardpack_format::{ErrorKind, Explain as _};
 use std::sync::Arc;
 
-type Kind = Discriminant<shardpack_reader::Error>;
-
-fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
+fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, ErrorKind>> {
     let mut batches = Vec::new();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.map(|batch| seen(&batch)).map_err(|error| {
             assert!(!error.to_string().contains("internal error"), "{what}: {error}");
-            discriminant(&error)
+            error.kind()
         });
         batches.push(batch);
         assert!(batches.len() < 1000, "{what}: no end");

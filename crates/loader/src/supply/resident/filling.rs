@@ -174,7 +174,7 @@ impl Filling<'_> {
                 let done = catch_unwind(AssertUnwindSafe(|| work(&mut buffer, piece)));
                 let panicked = |panic: Box<dyn Any + Send>| {
                     let what = format!("reading sample {} and the samples after it", piece.sample);
-                    Err(Error::Internal(FormatError::panicked(what, &*panic)))
+                    Err(FormatError::panicked(what, &*panic).into())
                 };
                 if let Err(error) = done.unwrap_or_else(panicked) {
                     locked(&self.failed).get_or_insert(error);

@@ -1,8 +1,9 @@
 //! Tests that wrong lengths, offsets and counts are rejected (cases L).
 
-use super::{assert_format, open_bytes, read_all, salvaged_ids, with_rows};
-use crate::support::{self, fix_footer, fix_index, fix_record, index_of, small_shard};
-use shardpack_reader::{Error, Limits, Shard, ShardOptions, VerifyOptions, verify};
+use super::{assert_format, is_about_data, open_bytes, read_all, salvaged_ids, with_rows};
+use crate::support::{self, error_kind, fix_footer, fix_index, fix_record, index_of, small_shard};
+use shardpack_format::ErrorKind;
+use shardpack_reader::{Limits, Shard, ShardOptions, VerifyOptions, verify};
 
 const HOSTILE: [u64; 10] =
     [0, 1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX, u64::MAX - 7];
@@ -27,7 +28,7 @@ fn l01_every_length_field_takes_every_hostile_value() {
         for at in [end + 64, end + 72, end + 80, end + 88] {
             let (mut bytes, same) = put(at);
             fix_footer(&mut bytes);
-            assert!(same || matches!(open_bytes(dir.path(), &bytes), Err(Error::Format(_) | Error::Limit(_))));
+            assert!(same || is_about_data(&open_bytes(dir.path(), &bytes)));
             salvaged_ids(dir.path(), &bytes);
         }
         // Offsets in the index: record count, metadata bytes, key bytes, and every row of every column.
@@ -37,7 +38,7 @@ fn l01_every_length_field_takes_every_hostile_value() {
             let metadata = index_at + 64..index_at + 64 + 512;
             let result = read_all(dir.path(), &bytes);
             assert!(
-                same || metadata.contains(&at) || matches!(result, Err(Error::Format(_) | Error::Limit(_))),
+                same || metadata.contains(&at) || is_about_data(&result),
                 "index byte {}, value {value:#x}: {result:?}",
                 at - index_at
             );
@@ -48,7 +49,7 @@ fn l01_every_length_field_takes_every_hostile_value() {
             let (mut bytes, same) = put(at);
             fix_record(&mut bytes, offset);
             let result = read_all(dir.path(), &bytes);
-            assert!(same || matches!(result, Err(Error::Format(_))), "record byte {}: {result:?}", at - offset);
+            assert!(same || error_kind(&result) == Some(ErrorKind::Format), "record byte {}: {result:?}", at - offset);
             salvaged_ids(dir.path(), &bytes);
         }
     }
