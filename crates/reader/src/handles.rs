@@ -8,6 +8,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Maximum number of open files. It becomes smaller if the process may not open that many.
+const MAX_OPEN_FILES: usize = 256;
+
 #[derive(Debug)]
 pub(crate) struct Handles {
     storage: Arc<dyn Storage>,
@@ -22,8 +25,8 @@ struct State {
 }
 
 impl Handles {
-    pub(crate) fn new(storage: Arc<dyn Storage>, max_open: usize) -> Self {
-        Self { storage, state: Mutex::new(State { max_open: max_open.max(1), tick: 0, open: HashMap::new() }) }
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, state: Mutex::new(State { max_open: MAX_OPEN_FILES, tick: 0, open: HashMap::new() }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -6,8 +6,9 @@ use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::manifest_file::{identity_in, is_being_packed, read_manifest, shard_names};
 use crate::shard::{Shard, ShardOptions};
-use shardpack_format::{HEADER_MAGIC, Hint, Limits, Manifest, Metadata, Voice};
-use shardpack_io::{Folder, ReadAt, Storage, open_regular, read_exact_at};
+use shardpack_format::{HEADER_MAGIC, Hint, Limits, MANIFEST_NAME, Manifest, Metadata, Voice};
+use shardpack_io::{Folder, ReadAt, Storage, is_url, open_regular, read_exact_at};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -19,18 +20,11 @@ use std::sync::{Arc, OnceLock};
 /// let options = DatasetOptions::new().limits(limits).verify_crc(true);
 /// assert!(options.open("no/such/folder").is_err());
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct DatasetOptions {
     shard: ShardOptions,
     follow_symlinks: bool,
-    max_open_files: usize,
     generation: Option<u32>,
-}
-
-impl Default for DatasetOptions {
-    fn default() -> Self {
-        Self { shard: ShardOptions::default(), follow_symlinks: false, max_open_files: 256, generation: None }
-    }
 }
 
 impl DatasetOptions {
@@ -63,13 +57,6 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets the maximum number of open shards. Default: 256, or less if the process may open fewer files.
-    #[must_use]
-    pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
-        self.max_open_files = max_open_files;
-        self
-    }
-
     /// Sets the generation of the dataset to open, counted from 1. Default: the newest. Applies only to folders,
     /// because a manifest describes a single generation.
     #[must_use]
@@ -78,8 +65,8 @@ impl DatasetOptions {
         self
     }
 
-    pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
-        let Some(generation) = generation else { return Ok(()) };
+    fn refuse_generation(&self, path: &Path) -> Result<()> {
+        let Some(generation) = self.generation else { return Ok(()) };
         let path = path.display();
         Err(Error::usage(format!(
             "cannot open generation {generation} of `{path}`, which is a file: only the folder of a dataset has \
@@ -93,22 +80,7 @@ impl DatasetOptions {
     /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if the manifest or the
     /// lone shard is invalid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
-        let path = path.as_ref();
-        if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
-            return self.open_in(Arc::new(Folder::open(path, self.follow_symlinks)?));
-        }
-        Self::refuse_generation(self.generation, path)?;
-        let file = open_regular(path)?;
-        if is_shard(&*file, path)? {
-            let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone(), None)?;
-            return Ok(Dataset::of_lone_shard(shard, None));
-        }
-        let manifest = read_manifest(&*file, path, &self.shard.limits)?;
-        let folder = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        self.with_manifest(Arc::new(Folder::open(folder, self.follow_symlinks)?), path.into(), manifest)
+        self.open_found(self.find(path.as_ref())?)
     }
 
     /// Opens the dataset whose manifest is in `storage`.
@@ -116,13 +88,7 @@ impl DatasetOptions {
     /// # Errors
     /// Same as [`DatasetOptions::open`].
     pub fn open_in(&self, storage: Arc<dyn Storage>) -> Result<Dataset> {
-        let found = find_manifest(&*storage, self.generation, &self.shard.limits);
-        let (name, manifest) = found.map_err(|e| match e {
-            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => no_manifest(&*storage),
-            other => other,
-        })?;
-        let path = storage.path().join(name);
-        self.with_manifest(storage, path, manifest)
+        self.open_found(self.find_in(storage))
     }
 
     /// Opens the manifest or the lone shard `name` in `storage`.
@@ -130,15 +96,63 @@ impl DatasetOptions {
     /// # Errors
     /// Same as [`DatasetOptions::open`].
     pub fn open_file_in(&self, storage: Arc<dyn Storage>, name: &str) -> Result<Dataset> {
-        let path = storage.path().join(name);
-        Self::refuse_generation(self.generation, &path)?;
-        let file = storage.open(name)?;
-        if !is_shard(&*file, &path)? {
-            let manifest = read_manifest(&*file, &path, &self.shard.limits)?;
-            return self.with_manifest(storage, path, manifest);
+        self.open_found(self.find_file_in(storage, name)?)
+    }
+
+    fn open_found(&self, found: DatasetFile) -> Result<Dataset> {
+        match found {
+            DatasetFile::Shard { file, storage } => {
+                Ok(Dataset::of_lone_shard(Shard::from_file(file, self.shard.clone(), None)?, storage))
+            }
+            DatasetFile::Manifest { storage, path, is_named, manifest } => match manifest {
+                Err(Error::Io { source, .. }) if !is_named && source.kind() == ErrorKind::NotFound => {
+                    Err(no_manifest(&*storage))
+                }
+                manifest => self.with_manifest(storage, path, manifest?),
+            },
         }
-        let shard = Shard::from_file(ShardFile::open(path, file), self.shard.clone(), None)?;
-        Ok(Dataset::of_lone_shard(shard, Some(storage)))
+    }
+
+    /// Finds the file that describes the dataset at `path`.
+    pub(crate) fn find(&self, path: &Path) -> Result<DatasetFile> {
+        if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
+            return Ok(self.find_in(Arc::new(Folder::open(path, self.follow_symlinks)?)));
+        }
+        self.refuse_generation(path)?;
+        let file = open_regular(path)?;
+        if is_shard(&*file, path)? {
+            return Ok(DatasetFile::Shard { file: ShardFile::open(path.into(), file), storage: None });
+        }
+        let manifest = read_manifest(&*file, path, &self.shard.limits);
+        let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let storage = Arc::new(Folder::open(folder, self.follow_symlinks)?);
+        Ok(DatasetFile::Manifest { storage, path: path.into(), is_named: true, manifest })
+    }
+
+    /// Finds the manifest in `storage`.
+    pub(crate) fn find_in(&self, storage: Arc<dyn Storage>) -> DatasetFile {
+        let (name, manifest) = match find_manifest(&*storage, self.generation, &self.shard.limits) {
+            Ok((name, manifest)) => (name, Ok(manifest)),
+            Err(error) => (MANIFEST_NAME.into(), Err(error)),
+        };
+        DatasetFile::Manifest { path: storage.path().join(name), storage, is_named: false, manifest }
+    }
+
+    /// Opens the file `name` in `storage`, a manifest or a lone shard.
+    pub(crate) fn find_file_in(&self, storage: Arc<dyn Storage>, name: &str) -> Result<DatasetFile> {
+        let path = storage.path().join(name);
+        self.refuse_generation(&path)?;
+        let file = match storage.open(name) {
+            Err(error) if !has_shard_name(&path) => {
+                return Ok(DatasetFile::Manifest { storage, path, is_named: true, manifest: Err(error.into()) });
+            }
+            file => file?,
+        };
+        if is_shard(&*file, &path)? {
+            return Ok(DatasetFile::Shard { file: ShardFile::open(path, file), storage: Some(storage) });
+        }
+        let manifest = read_manifest(&*file, &path, &self.shard.limits);
+        Ok(DatasetFile::Manifest { storage, path, is_named: true, manifest })
     }
 
     fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, mut manifest: Manifest) -> Result<Dataset> {
@@ -149,7 +163,7 @@ impl DatasetOptions {
             // The optional-feature bits are not in the manifest.
             manifest.schema = manifest.schema.with_features(identity.optional_features);
         }
-        let handles = Arc::new(Handles::new(Arc::clone(&storage), self.max_open_files));
+        let handles = Arc::new(Handles::new(Arc::clone(&storage)));
         let mut first = 0_u64;
         let slots = manifest.shards.iter().map(|entry| {
             let slot = Slot {
@@ -186,25 +200,44 @@ impl DatasetOptions {
     }
 }
 
-/// Returns true if the file begins with the magic of a shard, or if its name ends in `.shard`.
+/// The file that describes a dataset.
+#[expect(clippy::large_enum_variant, reason = "one value for each dataset that is opened")]
+pub(crate) enum DatasetFile {
+    /// A manifest, which may be missing or damaged.
+    Manifest {
+        storage: Arc<dyn Storage>,
+        path: PathBuf,
+        /// True if the caller has named the manifest, and not only its folder.
+        is_named: bool,
+        manifest: Result<Manifest>,
+    },
+    /// A lone shard. Without a storage, no other file of its folder can be read.
+    Shard { file: ShardFile, storage: Option<Arc<dyn Storage>> },
+}
+
+fn has_shard_name(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "shard")
+}
+
+/// Returns true if the name of the file ends in `.shard`, or if it begins with the magic of a shard.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
+    if has_shard_name(path) {
+        return Ok(true);
+    }
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
     let (start, _) = magic.split_at_mut(known);
     read_exact_at(file, path, start, 0)?;
-    Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
+    Ok(magic == HEADER_MAGIC)
 }
 
 /// Returns the error for a failed `open`, with a hint if `path` is actually a URL.
-pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
-    let text = path.to_string_lossy();
-    match text.split_once("://") {
-        Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            let hint = Hint::new("").only(Voice::Rust, "open datasets in object stores with the crate shardpack-store");
-            Error::usage("expected a local path to a dataset, found a URL").with_hint(hint)
-        }
-        _ => Error::io(path, "open", source),
+fn cannot_open(path: &Path, source: std::io::Error) -> Error {
+    if is_url(&path.to_string_lossy()) {
+        let hint = Hint::new("").only(Voice::Rust, "open datasets in object stores with the crate shardpack-store");
+        return Error::usage("expected a local path to a dataset, found a URL").with_hint(hint);
     }
+    Error::io(path, "open", source)
 }
 
 fn no_manifest(storage: &dyn Storage) -> Error {

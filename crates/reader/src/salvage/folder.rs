@@ -12,8 +12,6 @@ use shardpack_io::Folder;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-const MAX_OPEN_FILES: usize = 64;
-
 /// A folder with shards to salvage.
 ///
 /// An untrusted dataset may contain FIFOs, devices, or symlinks to any of your files. None of these is opened,
@@ -42,7 +40,7 @@ impl SalvageFolder {
     /// `Io` if it cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let storage = Arc::new(Folder::open(path.as_ref(), false)?);
-        let handles = Arc::new(Handles::new(Arc::<Folder>::clone(&storage), MAX_OPEN_FILES));
+        let handles = Arc::new(Handles::new(Arc::<Folder>::clone(&storage) as _));
         Ok(Self { storage, handles, known: OnceLock::new() })
     }
 

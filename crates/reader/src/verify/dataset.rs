@@ -5,18 +5,15 @@ use super::target::Target;
 use super::work;
 use super::{VerifyOptions, VerifyReport};
 use crate::error::{Error, Result};
-use crate::generation::find_manifest;
-use crate::handles::{Handles, ShardFile};
-use crate::manifest_file::{is_columns_file, manifest_in, read_manifest, shard_names};
-use crate::opening::{DatasetOptions, cannot_open, no_dataset};
-use shardpack_format::{Explain as _, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name};
-use shardpack_io::{Folder, Storage, open_regular, read_exact_at};
+use crate::handles::Handles;
+use crate::manifest_file::{is_columns_file, manifest_in, shard_names};
+use crate::opening::{DatasetFile, DatasetOptions, no_dataset};
+use shardpack_format::{Explain as _, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name};
+use shardpack_io::Storage;
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-const MAX_OPEN_FILES: usize = 64;
 
 struct Subject {
     manifest: Option<(PathBuf, Manifest)>,
@@ -26,7 +23,7 @@ struct Subject {
 }
 
 pub(super) fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    check(find(path, options)?, options)
+    check(opening(options).find(path)?, options)
 }
 
 pub(super) fn verify_in(
@@ -34,25 +31,20 @@ pub(super) fn verify_in(
     name: Option<&str>,
     options: &VerifyOptions<'_>,
 ) -> Result<VerifyReport> {
-    if name.is_none() && options.generation.is_some() {
-        return of_generation(storage, options).and_then(|found| check(found, options));
-    }
-    let manifest_name = name.unwrap_or(MANIFEST_NAME);
-    DatasetOptions::refuse_generation(options.generation, Path::new(manifest_name))?;
-    let path = storage.path().join(manifest_name);
-    let is_shard = path.extension().is_some_and(|e| e == "shard");
-    let found = if is_shard {
-        let target = Target::lone(ShardFile::open(path, storage.open(manifest_name)?));
-        Subject { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: Some(storage) }
-    } else {
-        let manifest = manifest_in(&*storage, manifest_name, &options.limits);
-        in_folder(storage, &path, manifest, &options.limits)?
+    let found = match name {
+        Some(name) => opening(options).find_file_in(storage, name)?,
+        None => opening(options).find_in(storage),
     };
     check(found, options)
 }
 
-fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    let Subject { manifest: found, targets, mut report, storage } = found;
+fn opening(options: &VerifyOptions<'_>) -> DatasetOptions {
+    let (limits, follow_symlinks) = (options.limits.clone(), options.follow_symlinks);
+    DatasetOptions::new().limits(limits).follow_symlinks(follow_symlinks).generation(options.generation)
+}
+
+fn check(found: DatasetFile, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    let Subject { manifest: found, targets, mut report, storage } = subject(found, options)?;
     let manifest = found.as_ref().map(|(_, manifest)| manifest);
     report.shards = targets.iter().filter(|target| target.columns.is_none()).count() as u64;
     let done = work::run(&targets, manifest, storage.as_deref(), options)?;
@@ -71,35 +63,16 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
 /// Maximum number of generations to search for shards that are not in the verified manifest.
 const MAX_GENERATIONS: usize = 1000;
 
-fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
-    if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
-        let folder = Folder::open(path, options.follow_symlinks)?;
-        if options.generation.is_some() {
-            return of_generation(Arc::new(folder), options);
+fn subject(found: DatasetFile, options: &VerifyOptions<'_>) -> Result<Subject> {
+    match found {
+        DatasetFile::Shard { file, storage } => {
+            let targets = vec![Target::lone(file)];
+            Ok(Subject { manifest: None, targets, report: VerifyReport::default(), storage })
         }
-        let manifest_path = path.join(MANIFEST_NAME);
-        let manifest = manifest_in(&folder, MANIFEST_NAME, &options.limits);
-        return in_folder(Arc::new(folder), &manifest_path, manifest, &options.limits);
+        // Without its manifest, the shards of the requested generation are not known.
+        DatasetFile::Manifest { manifest: Err(error), .. } if options.generation.is_some() => Err(error),
+        DatasetFile::Manifest { storage, path, manifest, .. } => in_folder(storage, &path, manifest, &options.limits),
     }
-    DatasetOptions::refuse_generation(options.generation, path)?;
-    let file = open_regular(path)?;
-    let mut magic = [0; 8];
-    let is_shard = path.extension().is_some_and(|e| e == "shard")
-        || (file.len() >= 8 && read_exact_at(&*file, path, &mut magic, 0).is_ok() && magic == HEADER_MAGIC);
-    if is_shard {
-        let target = Target::lone(ShardFile::open(path.into(), file));
-        return Ok(Subject { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: None });
-    }
-    let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
-    let folder = Folder::open(parent, options.follow_symlinks)?;
-    let manifest = read_manifest(&*file, path, &options.limits);
-    in_folder(Arc::new(folder), path, manifest, &options.limits)
-}
-
-fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Subject> {
-    let (name, manifest) = find_manifest(&*storage, options.generation, &options.limits)?;
-    let path = storage.path().join(name);
-    in_folder(storage, &path, Ok(manifest), &options.limits)
 }
 
 struct Extra<'a> {
@@ -161,7 +134,7 @@ fn in_folder(
     let folder_path = folder.path().to_owned();
     let storage = Some(Arc::clone(&folder));
     let beside = Arc::clone(&folder);
-    let handles = Arc::new(Handles::new(folder, MAX_OPEN_FILES));
+    let handles = Arc::new(Handles::new(folder));
     match manifest {
         Ok(manifest) => {
             let listed: HashSet<&str> = manifest.files().map(|(_, file)| file.name.as_str()).collect();

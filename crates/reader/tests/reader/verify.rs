@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use crate::support::{ID, OnDisk, TestSample, index_of};
+use crate::support::{ID, OnDisk, TestSample, error_kind, index_of};
 use shardpack_format::*;
-use shardpack_reader::{VerifyOptions, VerifyReport, verify};
+use shardpack_io::{Fault, Faults, RiggedStorage};
+use shardpack_reader::{VerifyOptions, VerifyReport, verify, verify_in};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn check(path: impl AsRef<Path>) -> VerifyReport {
     verify(path, &VerifyOptions { digest: true, ..VerifyOptions::default() }).unwrap()
@@ -30,6 +31,20 @@ fn a_whole_dataset_has_no_problems() {
     }
     assert!(check(disk.shard_path(0)).is_whole());
     assert!(check(disk.path().join("manifest.json")).is_whole());
+}
+
+#[test]
+fn a_shard_with_another_name_is_found_by_its_magic() {
+    let disk = OnDisk::new(&[3]);
+    std::fs::rename(disk.shard_path(0), disk.path().join("first")).unwrap();
+    let verified = |fault| {
+        let storage = RiggedStorage::of_folder(disk.path(), Faults::new(fault));
+        verify_in(Arc::new(storage), Some("first"), &VerifyOptions::default())
+    };
+    let report = verified(Fault::None).unwrap();
+    assert_eq!((report.problems.len(), report.samples), (0, 3), "{:?}", report.problems);
+    // Operation 1, after the open, reads the magic. Without it, the file is neither a shard nor a manifest.
+    assert_eq!(error_kind(&verified(Fault::FailAt(1))), Some(ErrorKind::Io));
 }
 
 #[test]
