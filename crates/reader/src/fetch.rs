@@ -2,7 +2,7 @@
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::record_offsets::RecordOffsets;
+use crate::owned_record::OwnedRecord;
 use crate::sample::Sample;
 use crate::scratch::room;
 use crate::shard::Shard;
@@ -79,22 +79,14 @@ fn read_run(
     shard.file().read_exact_at(bytes, span.start)?;
     for wanted in run {
         let bytes = slice(shard, wanted.record, span.start, bytes)?;
-        let record = shard.check(wanted.record, bytes, shard.crc())?;
-        let parts = RecordOffsets::of(&record, bytes);
-        let own = whole(bytes, parts.record_bytes()).to_vec();
-        out.push((wanted.position, Sample::read(wanted.index, wanted.record, shard, parts, own)?));
+        let record = OwnedRecord::copied(shard, wanted.record, bytes, shard.crc())?;
+        out.push((wanted.position, Sample::of(wanted.index, wanted.record, shard, record)?));
     }
     Ok(())
 }
 
 fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
-    let mut bytes = Vec::new();
-    let parts = {
-        let (padded, crc) = shard.read_with_crc(number, &mut bytes)?;
-        RecordOffsets::of(&shard.check(number, padded, crc)?, padded)
-    };
-    bytes.truncate(parts.record_bytes());
-    Sample::read(index, number, shard, parts, bytes)
+    Sample::of(index, number, shard, OwnedRecord::read(shard, number)?)
 }
 
 fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {

@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
-mod added_record;
 mod ahead;
 mod anatomy;
 mod buffers;
@@ -38,7 +37,7 @@ mod keys;
 mod manifest_file;
 pub mod mask_names;
 mod opening;
-mod record_offsets;
+mod owned_record;
 mod salvage;
 mod sample;
 mod scalar;

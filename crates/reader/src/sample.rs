@@ -1,8 +1,7 @@
 //! Provides access to the fields of a sample by name.
 
-use crate::added_record::AddedRecord;
 use crate::error::{Error, Result};
-use crate::record_offsets::RecordOffsets;
+use crate::owned_record::OwnedRecord;
 use crate::scalar::Scalar;
 use crate::shard::Shard;
 use crate::union_columns::StoredPlace;
@@ -42,10 +41,10 @@ impl<'a> RecordView<'a> {
         record_number: u64,
         record: Record<'a>,
         bytes: &'a [u8],
-        added: &'a [Option<AddedRecord>],
+        added: &'a [Option<OwnedRecord>],
         shard: &'a Shard,
     ) -> Self {
-        let added = added.iter().map(|added| added.as_ref().map(AddedRecord::record)).collect();
+        let added = added.iter().map(|added| added.as_ref().map(OwnedRecord::record)).collect();
         Self { index, record_number, record, bytes, added, shard }
     }
 
@@ -198,30 +197,23 @@ pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpac
 pub struct Sample {
     index: u64,
     record_number: u64,
-    bytes: Vec<u8>,
-    offsets: RecordOffsets,
-    added: Vec<Option<AddedRecord>>,
+    record: OwnedRecord,
+    added: Vec<Option<OwnedRecord>>,
     shard: Arc<Shard>,
 }
 
 impl Sample {
     /// Makes a sample of its record. Reads its records in the columns files.
-    pub(crate) fn read(
-        index: u64,
-        record_number: u64,
-        shard: &Arc<Shard>,
-        offsets: RecordOffsets,
-        bytes: Vec<u8>,
-    ) -> Result<Self> {
+    pub(crate) fn of(index: u64, record_number: u64, shard: &Arc<Shard>, record: OwnedRecord) -> Result<Self> {
         let added = shard.added(record_number)?;
-        Ok(Self { index, record_number, bytes, offsets, added, shard: Arc::clone(shard) })
+        Ok(Self { index, record_number, record, added, shard: Arc::clone(shard) })
     }
 
     /// Returns the sample as a [`RecordView`], which has all the accessors.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
-        let record = self.offsets.record(&self.bytes);
-        RecordView::new(self.index, self.record_number, record, &self.bytes, &self.added, &self.shard)
+        let (record, bytes) = (self.record.record(), self.record.bytes());
+        RecordView::new(self.index, self.record_number, record, bytes, &self.added, &self.shard)
     }
 
     /// Returns the index of the sample in the dataset, in stored order.
@@ -233,19 +225,19 @@ impl Sample {
     /// Returns the sample's key.
     #[must_use]
     pub fn key(&self) -> &str {
-        self.offsets.key(&self.bytes)
+        self.record.key()
     }
 
     /// Returns the number of the sample in source order.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
-        self.offsets.sample_id()
+        self.record.sample_id()
     }
 
     /// Returns the whole record as stored, without the padding after it.
     #[must_use]
     pub fn record_bytes(&self) -> &[u8] {
-        &self.bytes
+        self.record.bytes()
     }
 
     /// Same as [`RecordView::scalar`].

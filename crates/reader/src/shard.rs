@@ -273,13 +273,11 @@ impl Shard {
     /// Reads a record, including padding. Also returns [`Crc::Known`] for a large record, whose CRC32 is computed
     /// during the read.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
-        self.check_length(record)?;
-        let span = self.span(&(record..record.saturating_add(1)))?;
-        let bytes = room(buffer, span.end - span.start)?;
+        let (bytes, start) = self.record_room(record, buffer)?;
         let crc = match self.crc() {
             Crc::Compute if bytes.len() > STEP_BYTES => self.read_hashing(record, bytes)?,
             crc => {
-                self.file.read_exact_at(bytes, span.start)?;
+                self.file.read_exact_at(bytes, start)?;
                 crc
             }
         };

@@ -1,13 +1,12 @@
 //! Streams all samples in stored order.
 
-use crate::added_record::AddedRecord;
 use crate::ahead::Onward;
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
 use crate::check::Crc;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fetch::{slice, whole};
-use crate::record_offsets::RecordOffsets;
+use crate::owned_record::OwnedRecord;
 use crate::sample::{RecordView, Sample};
 use crate::scratch::room;
 use crate::shard::Shard;
@@ -68,7 +67,7 @@ struct Current {
 struct NextRecord<'a> {
     current: &'a Current,
     /// Memory for the records of the sample in the columns files.
-    added: &'a mut Vec<Option<AddedRecord>>,
+    added: &'a mut Vec<Option<OwnedRecord>>,
     /// Index of the record in its shard.
     record: u64,
 }
@@ -100,7 +99,7 @@ pub struct Stream {
     next: u64,
     current: Option<Current>,
     /// The records of the last sample in the columns files.
-    added: Vec<Option<AddedRecord>>,
+    added: Vec<Option<OwnedRecord>>,
 }
 
 impl Dataset {
@@ -327,7 +326,7 @@ impl Stream {
 }
 
 impl Current {
-    fn view<'a>(&'a self, record: u64, added: &'a [Option<AddedRecord>]) -> Result<RecordView<'a>> {
+    fn view<'a>(&'a self, record: u64, added: &'a [Option<OwnedRecord>]) -> Result<RecordView<'a>> {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
         let parsed = shard.check(record, padded, self.crc(record))?;
@@ -339,9 +338,8 @@ impl Current {
     fn sample(&self, record: u64) -> Result<Sample> {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
-        let parts = RecordOffsets::of(&shard.check(record, padded, self.crc(record))?, padded);
-        let own = whole(padded, parts.record_bytes()).to_vec();
-        Sample::read(self.index(record), record, shard, parts, own)
+        let own = OwnedRecord::copied(shard, record, padded, self.crc(record))?;
+        Sample::of(self.index(record), record, shard, own)
     }
 
     fn index(&self, record: u64) -> u64 {
