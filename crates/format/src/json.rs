@@ -153,8 +153,15 @@ pub(crate) fn from_hex<const N: usize>(s: &str) -> Result<[u8; N]> {
     Ok(out)
 }
 
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+/// Returns the bytes as hexadecimal digits in lower case.
+///
+/// ```
+/// assert_eq!(shardpack_format::to_hex(&[0x05, 0xaf]), "05af");
+/// ```
+#[must_use]
+pub fn to_hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' - 10 + value });
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 struct Nodes {

@@ -45,7 +45,7 @@ pub use header::{
 };
 pub use hint::{Hint, Hinted, Note, Setting, Voice};
 pub use index::{Index, IndexBuilder, Row};
-pub use json::check_json;
+pub use json::{check_json, to_hex};
 pub use limits::Limits;
 pub use manifest::{MANIFEST_NAME, Manifest};
 pub use name::{

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use shardpack_format::{Hint, Note, Setting};
+use shardpack_format::{Hint, Note, Setting, to_hex};
 use shardpack_io::Listed;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -128,7 +128,7 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
     samples.iter().try_for_each(|sample| out.line(sample))?;
     let object = |Listed { name: url, bytes, modified_ns, e_tag }| ListedObject { url, bytes, modified_ns, e_tag };
     objects.into_iter().try_for_each(|listed| out.line(&object(listed)))?;
-    let sha256 = hex(out.hash.clone());
+    let sha256 = to_hex(&out.hash.clone().finalize());
     out.line(&json!({ "sha256": sha256 }))
 }
 
@@ -168,7 +168,7 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let object = |ListedObject { url: name, bytes, modified_ns, e_tag }| Listed { name, bytes, modified_ns, e_tag };
     let objects = lines.take::<ListedObject>(head.objects)?;
     listing.files.know(objects.into_iter().map(object).collect());
-    let sha256 = hex(lines.hash.clone());
+    let sha256 = to_hex(&lines.hash.clone().finalize());
     let noted: Value = lines.next()?;
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
         return Err(refusal(file, "the file is damaged: its content does not match its SHA-256", again()));
@@ -302,10 +302,6 @@ fn again() -> Hint {
 
 fn refusal(file: &Path, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
     SourceError::Listing { file: file.to_owned(), message: message.into(), hint: hint.into() }
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Hashed<W> {

@@ -40,12 +40,7 @@ impl Growth<'_> {
             let mut file = entry.file.clone();
             file.name = columns_name(entry.number, generation);
             if taken.contains(&file.name) {
-                let what = format!(
-                    "`{}` contains a file `{}` that is not part of the dataset, but a new columns file needs its name",
-                    self.target.path().display(),
-                    file.name
-                );
-                return Err(Error::refused(what, "move or rename this file, then run the command again"));
+                return Err(self.name_is_taken(&file.name, "columns file"));
             }
             files.push(file);
         }

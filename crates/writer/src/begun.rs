@@ -26,7 +26,7 @@ impl Growth<'_> {
     /// ```
     ///
     /// # Errors
-    /// `Refused` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
+    /// `Usage` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
         // If `write` failed at its very end, it may have left a finished generation that is not yet in place.
         settle(&self.target)?;
@@ -43,6 +43,6 @@ impl Growth<'_> {
             return remove_next(&self.target);
         }
         let hint = Hint::new("repeat the interrupted command to continue, or use ").and([Setting::on("force")]);
-        Err(Error::refused(interrupted(&self.target), hint.then(" to discard the unfinished files")))
+        Err(Error::usage(interrupted(&self.target), hint.then(" to discard the unfinished files")))
     }
 }

@@ -4,7 +4,7 @@
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
-use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting};
+use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting, to_hex};
 use shardpack_io::{
     Cause, Disk, Ends, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole,
 };
@@ -39,7 +39,8 @@ impl Bucket {
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, spools: &Path) -> Self {
         let name = objects.path().to_string_lossy().trim_end_matches('/').to_owned();
-        let digest: String = Sha256::digest(&name).iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let mut digest = to_hex(&Sha256::digest(&name));
+        digest.truncate(16);
         let spool = spools.join(format!("shardpack-spool-{digest}"));
         Self { name: name.into(), claims: Arc::new(Claims::new(objects, spool, false)) }
     }

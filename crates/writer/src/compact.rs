@@ -4,8 +4,8 @@
 //! first, and a run after an interruption must still find the shards.
 
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shards};
-use crate::growth::{Growth, damaged, interrupted, read_manifest};
+use crate::folder::{Survey, refuse_damaged_shards};
+use crate::growth::{Growth, interrupted, read_manifest};
 use crate::names::{NEXT, oldest_generation};
 use shardpack_format::{
     DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Hint, Identity, Limits, Manifest, Setting, generation_of_name,
@@ -29,7 +29,7 @@ impl Growth<'_> {
     /// checks that the newest generation is in place and complete.
     ///
     /// # Errors
-    /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or if a file belongs
+    /// `Usage` if an addition or a removal is unfinished, because it may use the same samples, or if a file belongs
     /// to a later or unknown generation; `Damaged` if a shard of the newest generation is missing; `Io`.
     pub fn compact(&self) -> Result<Compacted> {
         let (target, next) = (&self.target, self.target.below(NEXT));
@@ -38,12 +38,9 @@ impl Growth<'_> {
             let hint = Hint::new("repeat the interrupted command to continue, or repeat it with ")
                 .and([Setting::on("force")])
                 .then(" to start over; then compact again");
-            return Err(Error::refused(what, hint));
+            return Err(Error::usage(what, hint));
         }
-        let shards: Vec<_> = self.manifest.files().collect();
-        for checked in check_shards(target, self.manifest.dataset_id, &shards)? {
-            checked.map_err(damaged)?;
-        }
+        refuse_damaged_shards(target, self.manifest.dataset_id, &self.manifest.files().collect::<Vec<_>>())?;
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
@@ -69,7 +66,7 @@ impl Growth<'_> {
             let Some(named) = generation_of_name(name).filter(|&generation| generation != own) else { continue };
             let (manifest, _) = match read_manifest(&self.target, name) {
                 Err(Error::Damaged { source }) => {
-                    return Err(Error::refused(
+                    return Err(Error::usage(
                         source.to_string(),
                         "move this file out of the folder, then compact again",
                     ));
@@ -91,7 +88,7 @@ impl Growth<'_> {
                 "`{}` describes generation {generation}, but manifest.json describes only generation {own}",
                 self.target.file(name).display()
             );
-            return Err(Error::refused(what, format!("copy `{name}` to manifest.json, then compact again")));
+            return Err(Error::usage(what, format!("copy `{name}` to manifest.json, then compact again")));
         }
         Ok(older)
     }
@@ -141,10 +138,7 @@ impl Growth<'_> {
             self.target.file(name).display(),
             identity.shard_number
         );
-        Err(Error::refused(
-            what,
-            "restore the newest manifest.json from a backup, or move this shard to another folder",
-        ))
+        Err(Error::usage(what, "restore the newest manifest.json from a backup, or move this shard to another folder"))
     }
 
     fn unknown(&self, name: &str, id: DatasetId) -> Error {
@@ -152,6 +146,6 @@ impl Growth<'_> {
             "`{}` is not a shard of dataset {id}, although an older generation lists it; nothing was deleted",
             self.target.file(name).display()
         );
-        Error::refused(what, "move this file out of the folder or delete it, then compact again")
+        Error::usage(what, "move this file out of the folder or delete it, then compact again")
     }
 }

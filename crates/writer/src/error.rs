@@ -12,8 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error from writing, growing, compacting or merging a dataset.
 ///
 /// The cause is the environment (`Io`, `NoSpace`), the bytes of a dataset (`Format`, `Damaged`), the caller (`Usage`,
-/// `Cancelled`), the content of the folder (`Refused`, `Unfinished`), a limit (`Limit`), the caller's
-/// [`SampleSource`](crate::SampleSource) (`Source`), another run (`Locked`), or a bug in this crate (`Internal`).
+/// `Cancelled`), the content of the folder (`Usage`, `Unfinished`), a limit (`Limit`), the caller's
+/// [`SampleSource`](crate::SampleSource) (`Source`), another run (`Locked`), or a bug in shardpack (`Format`).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,28 +43,22 @@ pub enum Error {
         /// Error from the operating system or the store.
         source: Cause,
     },
-    /// The bytes of an existing dataset or of a record violate the specification.
+    /// The bytes of an existing dataset or of a record violate the specification, or shardpack has a bug.
+    /// [`Explain::kind`] tells them apart.
     #[error(transparent)]
-    Format(shardpack_format::Error),
+    Format(#[from] shardpack_format::Error),
     /// The manifest or a shard of a complete dataset is damaged.
     #[error("{source}")]
     Damaged {
         /// The damage, including the name of the file.
         source: shardpack_format::Error,
     },
-    /// The caller requested something impossible.
+    /// The caller requested something impossible, or the folder contains something that this run must not change or
+    /// cannot continue.
     #[error("{text}")]
     Usage {
         /// Message that names the problem and the argument or folder.
         text: String,
-        /// Hint for the user. May be empty.
-        hint: Hint,
-    },
-    /// The folder contains something that this run must not change or cannot continue.
-    #[error("{what}")]
-    Refused {
-        /// Message that names the folder and its content.
-        what: String,
         /// Hint for the user. May be empty.
         hint: Hint,
     },
@@ -91,9 +85,6 @@ pub enum Error {
     /// Some parts of the dataset are unfinished, so they cannot be merged yet.
     #[error("{0}")]
     Unfinished(Box<Unfinished>),
-    /// A bug in shardpack. Always contains a [`shardpack_format::Error::Internal`].
-    #[error("{0}")]
-    Internal(shardpack_format::Error),
     /// The caller has set `cancel`. Finished shards are kept.
     #[error("cancelled")]
     Cancelled,
@@ -107,15 +98,6 @@ pub enum Error {
         /// Hint for the user.
         hint: Hint,
     },
-}
-
-impl From<shardpack_format::Error> for Error {
-    fn from(e: shardpack_format::Error) -> Self {
-        match e {
-            shardpack_format::Error::Internal { .. } => Self::Internal(e),
-            other => Self::Format(other),
-        }
-    }
 }
 
 impl From<shardpack_io::Error> for Error {
@@ -146,10 +128,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
-            Self::Usage { hint, .. }
-            | Self::Refused { hint, .. }
-            | Self::Limit { hint, .. }
-            | Self::Locked { hint, .. } => hint.clone(),
+            Self::Usage { hint, .. } | Self::Limit { hint, .. } | Self::Locked { hint, .. } => hint.clone(),
             Self::NoSpace { .. } => "free some space, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to continue: finished shards are kept".into(),
             Self::Damaged { .. } => start_over(
@@ -158,7 +137,7 @@ impl Error {
             ),
             Self::Io { source, .. } => return source.hint(),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),
-            Self::Format(error) | Self::Internal(error) => return error.hint(),
+            Self::Format(error) => return error.hint(),
             Self::Source { .. } => return None,
         };
         (!hint.is_empty()).then_some(hint)
@@ -172,16 +151,12 @@ impl Error {
         Self::Usage { text: text.into(), hint: hint.into() }
     }
 
-    pub(crate) fn refused(what: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self::Refused { what: what.into(), hint: hint.into() }
-    }
-
     pub(crate) fn internal(
         what: impl Into<String>,
         expected: impl std::fmt::Display,
         found: impl std::fmt::Display,
     ) -> Self {
-        Self::Internal(shardpack_format::Error::internal(what, expected, found))
+        Self::Format(shardpack_format::Error::internal(what, expected, found))
     }
 
     /// Turns an error about a full disk into one that states the needed and the free bytes.
@@ -200,9 +175,9 @@ impl Explain for Error {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } | Self::NoSpace { .. } => ErrorKind::Io,
-            Self::Format(error) | Self::Damaged { source: error } | Self::Internal(error) => error.kind(),
+            Self::Format(error) | Self::Damaged { source: error } => error.kind(),
             Self::Limit { .. } => ErrorKind::Limit,
-            Self::Usage { .. } | Self::Refused { .. } | Self::Unfinished(_) => ErrorKind::Usage,
+            Self::Usage { .. } | Self::Unfinished(_) => ErrorKind::Usage,
             Self::Source { source, .. } => source.kind(),
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Locked { .. } => ErrorKind::Busy,

@@ -9,8 +9,8 @@ use crate::names::{
 };
 use crate::target::Target;
 use shardpack_format::{
-    DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry,
-    generation_of_name, shard_name,
+    DatasetId, Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Limits, MANIFEST_NAME,
+    Manifest, ShardEntry, generation_of_name, shard_name,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,7 +22,7 @@ const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 #[derive(Debug)]
 struct Unreadable {
-    error: shardpack_format::Error,
+    error: FormatError,
     is_marked: bool,
 }
 
@@ -131,7 +131,7 @@ impl Survey {
                 newest.generation()
             );
             let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to restore it, "));
-            return Err(Error::refused(what, hint));
+            return Err(Error::usage(what, hint));
         }
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
@@ -289,12 +289,12 @@ pub(crate) fn check_shard(
     id: DatasetId,
     number: u32,
     noted: &ShardEntry,
-) -> Result<std::result::Result<(), Error>> {
+) -> Result<std::result::Result<(), FormatError>> {
     let path = target.file(&noted.name);
-    let format = |e: shardpack_format::Error| Error::Format(e.in_file(path.display().to_string()));
+    let in_file = |e: FormatError| e.in_file(path.display().to_string());
     let ends = match target.read_ends(&noted.name, HEADER_BYTES, FOOTER_BYTES) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            return Ok(Err(format(shardpack_format::Error::malformed("the shard is missing"))));
+            return Ok(Err(in_file(FormatError::malformed("the shard is missing"))));
         }
         other => other?,
     };
@@ -305,11 +305,11 @@ pub(crate) fn check_shard(
         let footer_crc32 = footer.crc32();
         if header.dataset_id != id || header.shard_number != number {
             let found = format!("shard {} of dataset {}", header.shard_number, header.dataset_id);
-            return Err(shardpack_format::Error::format("identity", format!("shard {number} of dataset {id}"), found));
+            return Err(FormatError::format("identity", format!("shard {number} of dataset {id}"), found));
         }
         if (ends.bytes, footer_crc32) != (noted.bytes, noted.footer_crc32) {
             let expected = format!("{} bytes with footer CRC32 {:#010x}", noted.bytes, noted.footer_crc32);
-            return Err(shardpack_format::Error::format(
+            return Err(FormatError::format(
                 "shard",
                 expected,
                 format!("{} bytes with footer CRC32 {footer_crc32:#010x}", ends.bytes),
@@ -317,7 +317,7 @@ pub(crate) fn check_shard(
         }
         Ok(())
     };
-    Ok(check().map_err(format))
+    Ok(check().map_err(in_file))
 }
 
 pub(crate) fn keep_present(
@@ -333,13 +333,19 @@ pub(crate) fn keep_present(
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
 }
 
+/// Fails with `Damaged` if a shard of a complete dataset is missing, or differs from its entry.
+pub(crate) fn refuse_damaged_shards(target: &Target<'_>, id: DatasetId, shards: &[(u32, &ShardEntry)]) -> Result<()> {
+    let checked = check_shards(target, id, shards)?;
+    checked.into_iter().try_for_each(|checked| checked.map_err(|source| Error::Damaged { source }))
+}
+
 /// Checks several shards and returns the results in order. Shards in a store are checked in
 /// parallel, because each check waits for the network.
 pub(crate) fn check_shards(
     target: &Target<'_>,
     id: DatasetId,
     shards: &[(u32, &ShardEntry)],
-) -> Result<Vec<std::result::Result<(), Error>>> {
+) -> Result<Vec<std::result::Result<(), FormatError>>> {
     let check = |(number, noted): &(u32, &ShardEntry)| check_shard(target, id, *number, noted);
     if !target.is_store() || shards.len() < 2 {
         return shards.iter().map(check).collect();
@@ -352,8 +358,7 @@ pub(crate) fn check_shards(
             .collect();
         let mut all = Vec::with_capacity(shards.len());
         for share in shares {
-            let checked =
-                share.join().map_err(|panic| shardpack_format::Error::panicked("checking shards", &*panic))?;
+            let checked = share.join().map_err(|panic| FormatError::panicked("checking shards", &*panic))?;
             all.extend(checked?);
         }
         Ok(all)

@@ -6,7 +6,7 @@
 //! the run after an interruption completes the missing steps.
 
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shards, remove_next};
+use crate::folder::{Survey, refuse_damaged_shards, remove_next};
 use crate::journal::{JournalEntry, JournalHead};
 use crate::lock::RunLock;
 use crate::names::{BASE_NAME, MANIFEST_TEMPORARY, NEXT};
@@ -74,8 +74,8 @@ impl Growth<'static> {
     /// that an interrupted run has left ready.
     ///
     /// # Errors
-    /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its manifest is
-    /// damaged; `Refused` if the remains of an interrupted run belong to another dataset; `Io`.
+    /// `Usage` if there is no dataset, or the remains of an interrupted run belong to another one; `Locked` if another
+    /// program is writing to it; `Damaged` if its manifest is damaged; `Io`.
     pub fn take(out: impl Into<Output>) -> Result<Self> {
         Self::take_on(out.into().target())
     }
@@ -149,7 +149,7 @@ impl<'a> Growth<'a> {
     /// the same plan to continue that run, or to put the generation in place if all files were written.
     ///
     /// # Errors
-    /// Same as [`write_dataset`](crate::write_dataset). Also `Refused` if an earlier call with a different plan has put
+    /// Same as [`write_dataset`](crate::write_dataset). Also `Usage` if an earlier call with a different plan has put
     /// a generation in place, because this plan was made for the generation before it.
     pub fn write<S: SampleSource>(
         &self,
@@ -159,9 +159,7 @@ impl<'a> Growth<'a> {
         options: &WriteOptions<'_>,
     ) -> Result<Report> {
         let started = Instant::now();
-        if options.threads == 0 {
-            return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
-        }
+        options.check()?;
         if options.part.is_some() {
             return Err(Error::usage("a generation cannot be written in parts: `part` must be `None`", ""));
         }
@@ -184,7 +182,7 @@ impl<'a> Growth<'a> {
                 format!("{}, but that run had different options or source files{}", interrupted(&self.target), or_base);
             let hint = Hint::new("repeat the interrupted command to continue, or run this one with ")
                 .and([Setting::on("force")]);
-            Error::refused(what, hint.then(" to discard the unfinished files"))
+            Error::usage(what, hint.then(" to discard the unfinished files"))
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
@@ -230,7 +228,7 @@ impl<'a> Growth<'a> {
                 self.target.path().display(),
                 now.generation()
             );
-            return Err(Error::refused(what, "add the remaining samples in a new run"));
+            return Err(Error::usage(what, "add the remaining samples in a new run"));
         }
         Ok(Some(self.noted(report.clone())))
     }
@@ -265,12 +263,7 @@ impl<'a> Growth<'a> {
                         file.name = shard_name_of(number, generation);
                     }
                     if taken.contains(&file.name) {
-                        let what = format!(
-                            "`{}` contains a file `{}` that is not part of the dataset, but a new shard needs its name",
-                            self.target.path().display(),
-                            file.name
-                        );
-                        return Err(Error::refused(what, "move or rename this file, then run the command again"));
+                        return Err(self.name_is_taken(&file.name, "shard"));
                     }
                     total.merge(tally_of(self.target.path(), entry)?);
                     manifest.push(file);
@@ -288,6 +281,15 @@ impl<'a> Growth<'a> {
         manifest.fidelity = (next.fidelity)(&total);
         Ok(manifest)
     }
+
+    /// Returns the error for a new file, a `shard` or a `columns file`, whose name another file has.
+    pub(crate) fn name_is_taken(&self, name: &str, file: &str) -> Error {
+        let folder = self.target.path().display();
+        let what = format!(
+            "`{folder}` contains a file `{name}` that is not part of the dataset, but a new {file} needs its name"
+        );
+        Error::usage(what, "move or rename this file, then run the command again")
+    }
 }
 
 pub(crate) fn interrupted(target: &Target<'_>) -> String {
@@ -297,7 +299,7 @@ pub(crate) fn interrupted(target: &Target<'_>) -> String {
 
 fn changed(target: &Target<'_>) -> Error {
     let what = format!("another run has changed the dataset `{}` in the meantime", visible_path(target.path()));
-    Error::refused(what, "run the command again")
+    Error::usage(what, "run the command again")
 }
 
 /// True if the folder of the next generation has a complete generation that follows another generation than the
@@ -312,13 +314,6 @@ fn is_outdated(target: &Target<'_>) -> Result<bool> {
     let read = |target: &Target<'_>, name| target.read(name, Limits::default().max_manifest_bytes);
     let now = read(target, MANIFEST_NAME)?;
     Ok(read(&folder, MANIFEST_NAME)? != now && !(has(BASE_NAME) && read(&folder, BASE_NAME)? == now))
-}
-
-pub(crate) fn damaged(error: Error) -> Error {
-    match error {
-        Error::Format(source) => Error::Damaged { source },
-        other => other,
-    }
 }
 
 pub(crate) fn read_manifest(target: &Target<'_>, name: &str) -> Result<(Manifest, Vec<u8>)> {
@@ -345,7 +340,7 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     if next.dataset_id != now.dataset_id || generation < now.generation() {
         let what =
             format!("`{}` contains files from another dataset or from an older generation", folder.path().display());
-        return Err(Error::refused(what, "remove this folder, then run the command again"));
+        return Err(Error::usage(what, "remove this folder, then run the command again"));
     }
     if generation > now.generation() {
         refuse_foreign(target, &now)?;
@@ -360,9 +355,7 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
             }
         }
         target.sync()?;
-        for checked in check_shards(target, next.dataset_id, &fresh().collect::<Vec<_>>())? {
-            checked.map_err(damaged)?;
-        }
+        refuse_damaged_shards(target, next.dataset_id, &fresh().collect::<Vec<_>>())?;
         // An existing manifest of the old generation is the right one, as checked above.
         target.put_generation(&generation_name(now.generation()), &now_bytes)?;
         if !target.put_generation(&generation_name(generation), &next_bytes)?
@@ -399,5 +392,5 @@ fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
         target.file(&name).display(),
         now.dataset_id
     );
-    Err(Error::refused(what, "move or rename this file, then run the command again"))
+    Err(Error::usage(what, "move or rename this file, then run the command again"))
 }

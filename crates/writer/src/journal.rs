@@ -13,7 +13,7 @@ use crate::report::SkippedSample;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_format::{Hint, Limits, Metadata, Recipe, Setting, ShardEntry, bug, check_json};
+use shardpack_format::{Hint, Limits, Metadata, Recipe, Setting, ShardEntry, bug, check_json, to_hex};
 use shardpack_io::GrowingFile;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,15 +77,15 @@ impl JournalHead {
             samples: *samples,
             shard_bytes: options.shard_bytes,
             shuffle: options.shuffle,
-            inputs: hex(inputs),
-            mtimes: hex(mtimes),
+            inputs: to_hex(inputs),
+            mtimes: to_hex(mtimes),
             metadata: plan.metadata().clone(),
         }
     }
 
     /// True if the samples come from a program and are therefore lost when it ends.
     pub(crate) fn is_of_program(&self) -> bool {
-        self.mtimes == hex(&OF_PROGRAM)
+        self.mtimes == to_hex(&OF_PROGRAM)
     }
 
     /// Returns the first difference between two heads. Ignores the part and the modification times, which differ
@@ -278,10 +278,6 @@ fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
     (crc == format!("{:08x}", crc32fast::hash(rest.as_bytes()))).then_some(rest)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Options of a run. No option affects the bytes of the dataset.
 
+use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::report::Progress;
 use std::fmt;
@@ -35,6 +36,13 @@ pub struct WriteOptions<'a> {
 }
 
 impl WriteOptions<'_> {
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.threads {
+            0 => Err(Error::usage("the number of threads must be at least 1, not 0", "")),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }

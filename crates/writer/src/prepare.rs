@@ -65,7 +65,7 @@ pub(crate) fn prepare_or(
                     target.path().display()
                 );
                 let hint = Hint::new("add new samples with `shardpack add`, or use ").and([Setting::on("force")]);
-                return Err(Error::refused(what, hint.then(" to start over")));
+                return Err(Error::usage(what, hint.then(" to start over")));
             }
             return Ok(Prepared::Complete(manifest));
         }
@@ -81,7 +81,7 @@ pub(crate) fn prepare_or(
         let grown = if generation > 1 { format!(" (generation {generation})") } else { String::new() };
         let held = samples(manifest.samples);
         let what = format!("`{}` already contains a dataset of {held}{grown}{others}", target.path().display());
-        return Err(Error::refused(what, hint));
+        return Err(Error::usage(what, hint));
     }
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
@@ -139,7 +139,7 @@ fn other_run(difference: Difference, out: &Path) -> Error {
     };
     let hint = Hint::new("repeat the command with the same options and unchanged sources to continue, or add ");
     let hint = hint.and([Setting::on("force")]).then(" to start over");
-    Error::refused(what, hint)
+    Error::usage(what, hint)
 }
 
 fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Result<()> {

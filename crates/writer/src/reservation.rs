@@ -93,9 +93,7 @@ impl Reservation {
                 "call the function `write_dataset`, which needs no reservation",
             ));
         }
-        if options.threads == 0 {
-            return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
-        }
+        options.check()?;
         let lock =
             self.lock.as_ref().unwrap_or_else(|| bug("a reservation keeps its lock until the reservation is dropped"));
         write_locked(&self.out.target(), plan, source, options, lock)

@@ -2,7 +2,7 @@
 
 use crate::commit::Done;
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shards};
+use crate::folder::{Survey, refuse_damaged_shards};
 use crate::gate::StopReason;
 use crate::journal::{Journal, JournalEntry};
 use crate::lock::RunLock;
@@ -86,9 +86,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     source: &S,
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
-    if options.threads == 0 {
-        return Err(Error::usage("the number of threads must be at least 1, not 0", ""));
-    }
+    options.check()?;
     target.create()?;
     let lock = RunLock::take(target, options.part, &Holder::this_process())?;
     write_locked(target, plan, source, options, &lock)
@@ -233,13 +231,7 @@ impl Figures {
 
 /// Checks each shard of a complete dataset and removes the remains of a run that was interrupted at its end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
-    let shards: Vec<_> = manifest.files().collect();
-    for checked in check_shards(target, manifest.dataset_id, &shards)? {
-        checked.map_err(|e| match e {
-            Error::Format(source) => Error::Damaged { source },
-            other => other,
-        })?;
-    }
+    refuse_damaged_shards(target, manifest.dataset_id, &manifest.files().collect::<Vec<_>>())?;
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;

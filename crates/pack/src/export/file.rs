@@ -4,7 +4,7 @@ use super::{FileContent, durable};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use shardpack_format::visible;
+use shardpack_format::{to_hex, visible};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -212,8 +212,9 @@ fn temporary_of(path: &Path) -> PathBuf {
         out.push(name);
         out.push(SUFFIX);
     } else {
-        let digest = Sha256::digest(name.as_encoded_bytes());
-        out.push(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>());
+        let mut digest = to_hex(&Sha256::digest(name.as_encoded_bytes()));
+        digest.truncate(32);
+        out.push(digest);
         out.push(DIGEST_SUFFIX);
     }
     path.with_file_name(out)

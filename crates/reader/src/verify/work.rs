@@ -11,7 +11,7 @@ use crate::handles::ShardFile;
 use crate::salvage::walk::{Step, Walk};
 use crate::shard::{Shard, ShardOptions};
 use sha2::{Digest, Sha256};
-use shardpack_format::{Error as FormatError, HEADER_BYTES, Manifest, Record, bug};
+use shardpack_format::{Error as FormatError, HEADER_BYTES, Manifest, Record, bug, to_hex};
 use shardpack_io::{Storage, cancel_flag, with_cancel_flag};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -329,11 +329,10 @@ impl Run<'_> {
         {
             let found: [u8; 32] = hasher.finalize().into();
             if found != expected {
-                let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
                 let what = "SHA-256 of the file";
                 self.problem(
                     *target,
-                    FormatError::format(what, format!("{} (from the manifest)", hex(&expected)), hex(&found)),
+                    FormatError::format(what, format!("{} (from the manifest)", to_hex(&expected)), to_hex(&found)),
                 );
             }
         }

@@ -11,7 +11,7 @@
 //! | | the pages; the last one of an object may be shorter |
 
 use sha2::{Digest, Sha256};
-use shardpack_format::{bug, to_usize};
+use shardpack_format::{bug, to_hex, to_usize};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -22,8 +22,6 @@ pub(crate) const PAGE: u64 = 64 << 10;
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
-/// Length of a file name: a SHA-256 in hexadecimal digits, and `.block`.
-const FILE_NAME: usize = 70;
 /// Maximum length of an identity. URLs, keys and ETags are much shorter.
 const MOST_IDENTITY: u64 = 1 << 20;
 
@@ -105,7 +103,7 @@ impl PageSpan {
     /// Returns the header of the block's file. `bytes` is the content that follows it.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
-        let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
+        let sums: Vec<u8> = bytes.chunks(to_usize(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
         let mut head = MAGIC.to_vec();
         let identity_len = u32::try_from(identity.len()).unwrap_or_else(|_| bug("an object name of 4 GiB"));
         head.extend_from_slice(&identity_len.to_le_bytes());
@@ -125,9 +123,9 @@ impl PageSpan {
         {
             let whole = bytes_of(&(page..page + 1), object.size);
             let part = whole.start.max(wanted.start)..whole.end.min(wanted.end);
-            let (to, after) = rest.split_at_mut_checked(usize_of(part.end - part.start))?;
+            let (to, after) = rest.split_at_mut_checked(to_usize(part.end - part.start))?;
             rest = after;
-            let len = usize_of(whole.end - whole.start);
+            let len = to_usize(whole.end - whole.start);
             let bytes = if to.len() == len {
                 &mut *to
             } else {
@@ -139,7 +137,7 @@ impl PageSpan {
                 return None;
             }
             if to.len() < len {
-                let from = usize_of(part.start - whole.start);
+                let from = to_usize(part.start - whole.start);
                 to.copy_from_slice(scratch.get(from..from + to.len())?);
             }
         }
@@ -162,7 +160,7 @@ impl PageSpan {
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
-        let mut head = vec![0; usize_of(self.head_len(object, &identity))];
+        let mut head = vec![0; to_usize(self.head_len(object, &identity))];
         if file.metadata().ok()?.len() != head.len() as u64 + (all.end - all.start) {
             return None;
         }
@@ -195,7 +193,7 @@ impl BlockHead {
         if len > MOST_IDENTITY || len > file.metadata().ok()?.len() {
             return None;
         }
-        let mut identity = vec![0; usize_of(len)];
+        let mut identity = vec![0; to_usize(len)];
         file.read_exact_at(&mut identity, HEAD as u64).ok()?;
         let identity = String::from_utf8(identity).ok()?;
         let [pages, first, size, name] = identity.rsplitn(4, ' ').collect::<Vec<_>>().try_into().ok()?;
@@ -216,21 +214,14 @@ impl BlockHead {
     /// Returns true if the file has the name of this block, and all its pages have correct checksums.
     pub(crate) fn is_whole(&self, name: &str, file: &File) -> bool {
         let wanted = self.span.bytes(&self.object);
-        let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];
+        let mut bytes = vec![0; to_usize(wanted.end - wanted.start)];
         self.span.file_name(&self.object) == name && self.span.read(&self.object, file, &wanted, &mut bytes).is_some()
     }
 }
 
 /// Returns the name of the file with this identity.
 fn name_of(identity: &str) -> String {
-    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' - 10 + value });
-    let mut name = String::with_capacity(FILE_NAME);
-    for byte in Sha256::digest(identity.as_bytes()) {
-        name.push(digit(byte >> 4));
-        name.push(digit(byte & 15));
-    }
-    name.push_str(".block");
-    name
+    to_hex(&Sha256::digest(identity.as_bytes())) + ".block"
 }
 
 /// Splits `5:store rest` into `store` and ` rest`.
@@ -258,10 +249,6 @@ fn sum_of(identity: &str, sums: &[u8]) -> u32 {
     crc.update(identity.as_bytes());
     crc.update(sums);
     crc.finalize()
-}
-
-fn usize_of(small: u64) -> usize {
-    to_usize(small)
 }
 
 #[cfg(test)]
@@ -306,7 +293,7 @@ mod tests {
         let read = |content: &[u8], object: &CachedObject, pages: Range<u64>| {
             std::fs::write(&path, content).unwrap();
             let wanted = bytes_of(&pages, object.size);
-            let mut out = vec![0; usize_of(wanted.end - wanted.start)];
+            let mut out = vec![0; to_usize(wanted.end - wanted.start)];
             low.read(object, &File::open(&path).unwrap(), &wanted, &mut out).map(|()| out)
         };
         for (pages, range) in [(0..4, 0..bytes.len()), (1..2, 65_536..131_072), (3..4, 196_608..196_708)] {

@@ -176,7 +176,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     write(&place, &old).unwrap();
     assert!(place.holds_dataset().unwrap());
     let error = write(&place, &new).unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }) && error.hint().unwrap().options().eq(["force"]), "{error}");
+    assert!(matches!(error, Error::Usage { .. }) && error.hint().unwrap().options().eq(["force"]), "{error}");
     assert_eq!(new.encoded.load(Ordering::Relaxed), 0, "refused before anything is packed");
     assert!(objects(&memory) == expected(&old));
     let force = WriteOptions { force: true, ..options() };

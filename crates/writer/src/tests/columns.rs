@@ -53,7 +53,7 @@ fn add_scores(fs: &MemoryFs, name: &str) -> crate::Result<Report> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     // A real caller would notice that the field is there.
     if growth.manifest().whole_schema()?.scalar_position(name).is_some() {
-        return Err(Error::refused("done", ""));
+        return Err(Error::usage("done", ""));
     }
     let (files, mut scores) = (held(fs), Vec::new());
     let mut samples = Vec::new();
@@ -128,7 +128,7 @@ fn a_crash_at_any_moment_leaves_the_dataset_with_or_without_the_columns() {
             check(&files, &parse(&files, "manifest.json"));
             match add_scores(&fs, "score") {
                 Ok(_) => {}
-                Err(Error::Refused { what, .. }) if what == "done" => {}
+                Err(Error::Usage { text, .. }) if text == "done" => {}
                 Err(error) => panic!("{k} {crash:?}: cannot continue: {error}"),
             }
             assert!(held(&fs) == expected, "{k} {crash:?}: {:?}", held(&fs).keys());

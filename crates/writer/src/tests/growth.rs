@@ -40,7 +40,7 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     // A real caller would notice from the keys that these samples have already been added.
     if growth.manifest().samples == FIRST + 30 {
-        return Err(Error::refused("done", ""));
+        return Err(Error::usage("done", ""));
     }
     let plan = source.plan(20_000).behind(growth.manifest(), FIRST)?;
     let kept = (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect();
@@ -75,7 +75,7 @@ pub(super) fn others() -> Numbers {
 fn add_at_last(fs: &MemoryFs) {
     match add(fs, &sources().1, &options(1)) {
         Ok(_) => {}
-        Err(Error::Refused { what, .. }) if what == "done" => {}
+        Err(Error::Usage { text, .. }) if text == "done" => {}
         Err(error) => panic!("cannot continue: {error}"),
     }
 }

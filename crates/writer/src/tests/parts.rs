@@ -224,7 +224,7 @@ fn parts_of_different_plans_do_not_mix() {
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
     // A part with `force` must not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
-    assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
+    assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Usage { .. })));
 }
 
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {

@@ -35,7 +35,7 @@ fn reference(plan: &Plan) -> std::collections::BTreeMap<String, Vec<u8>> {
 fn refused(dir: &Path, plan: &Plan, source: &Numbers) -> String {
     let before = files(dir);
     let error = write_dataset(dir, plan, source, &options(1)).unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(matches!(error, Error::Usage { .. }), "{error}");
     assert_eq!(files(dir), before);
     said(&error)
 }
