@@ -89,6 +89,22 @@ impl Limits {
         }
     }
 
+    /// Fails if a picture decodes to more than `max_decoded_bytes`.
+    ///
+    /// ```
+    /// let limits = shardpack_format::Limits { max_decoded_bytes: 9, ..Default::default() };
+    /// assert!(limits.check_decoded_picture(9).is_ok() && limits.check_decoded_picture(10).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `Limit` if `bytes` is over this limit.
+    pub fn check_decoded_picture(&self, bytes: u64) -> Result<()> {
+        if bytes > self.max_decoded_bytes {
+            return Err(Error::limit("decoded picture", "max_decoded_bytes", self.max_decoded_bytes, bytes));
+        }
+        Ok(())
+    }
+
     /// Fails if a picture of `stored` bytes decodes to too many bytes of pixels. Up to 1 MiB is always allowed. Larger
     /// pictures may decode to `stored` × `max_expansion` × 24 bytes, because picture formats compress uniform areas a
     /// thousandfold and a one-bit pixel becomes 24 bits.

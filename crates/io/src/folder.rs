@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::file::{OPEN, open_error, regular};
 use crate::read_at::ReadAt;
-use crate::storage::Storage;
+use crate::storage::{Storage, check_name};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
@@ -43,6 +43,8 @@ impl Storage for Folder {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        // Names from manifests have already been checked, but other callers might pass deeper folders or `..`.
+        check_name(name)?;
         let path = self.path.join(name);
         let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
         let refuse_link = |errno| match errno {
@@ -61,12 +63,6 @@ impl Storage for Folder {
             let handle = rustix::fs::openat(&self.handle, parent, flags, Mode::empty());
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
-        }
-        // Names from manifests have already been checked, but other callers might pass deeper folders or `..`.
-        if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage(format!(
-                "the file {name:?} must be in the dataset's folder or in one of its direct subfolders"
-            )));
         }
         let base = folder.as_ref().unwrap_or(&self.handle);
         let fd = rustix::fs::openat(base, file_name, OPEN | follow, Mode::empty()).map_err(refuse_link)?;

@@ -5,7 +5,7 @@ use crate::cause::Cause;
 use crate::error::{Error, Result};
 use crate::objects::Objects;
 use crate::read_at::ReadAt;
-use crate::storage::{Listed, Storage};
+use crate::storage::{Listed, Storage, check_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -53,11 +53,7 @@ impl Storage for MemoryStorage {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
-        if name.split('/').count() > 2 || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage(format!(
-                "the file {name:?} must be in the dataset's folder or in one of its direct subfolders"
-            )));
-        }
+        check_name(name)?;
         let bytes = self.objects().get(name).cloned();
         Ok(Arc::new(bytes.ok_or_else(|| self.failed(name, "open", ErrorKind::NotFound))?))
     }

@@ -8,6 +8,16 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Fails with `Usage` if a file is neither in the folder itself nor in one of its direct subfolders.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.split('/').count() > 2 || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(Error::usage(format!(
+            "the file {name:?} must be in the dataset's folder or in one of its direct subfolders"
+        )));
+    }
+    Ok(())
+}
+
 /// A folder of files on a disk, in an object store, or behind an HTTP server.
 pub trait Storage: Send + Sync + Debug {
     /// Returns the path of the folder as the user wrote it, for messages.

@@ -77,10 +77,7 @@ impl<'a> Bmp<'a> {
         if width == 0 || height == 0 || width > i32::MAX.unsigned_abs() {
             return Err(Error::malformed(format!("the BMP has an invalid size: {width} × {height} pixels")));
         }
-        let needed = (u64::from(width) * u64::from(height)).saturating_mul(3);
-        if needed > limits.max_decoded_bytes {
-            return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
-        }
+        limits.check_decoded_picture((u64::from(width) * u64::from(height)).saturating_mul(3))?;
         let after = 14 + header as usize;
         let mask = |at: usize| le32(file, at).map(Mask::of).ok_or_else(short);
         let (coding, masks_bytes) = match (compression, bits) {

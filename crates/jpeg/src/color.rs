@@ -14,7 +14,7 @@ pub(super) fn cmyk_to_rgb(cmyk: &[u8], rgb: &mut [u8]) {
 
 /// Returns a · b / 255, rounded to the nearest integer.
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
-const fn product(a: u8, b: u8) -> u8 {
+pub(super) const fn product(a: u8, b: u8) -> u8 {
     let t = a as u32 * b as u32 + 128;
     ((t + (t >> 8)) >> 8) as u8
 }

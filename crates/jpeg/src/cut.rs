@@ -80,7 +80,6 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
 /// assert_eq!(corner.cut().shown, Rect::whole(32, 32));
 /// let all = CutPlan::new(jpeg, &header, Rect::whole(48, 32))?;
 /// assert_eq!(all.cut().kind, CutKind::Whole);
-/// assert_eq!(all.expected_bytes(), jpeg.len() as u64);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
@@ -119,17 +118,6 @@ impl<'a> CutPlan<'a> {
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
-    }
-
-    /// Estimates the size of the cut in bytes, assuming that all tiles have the same size. The exact size is
-    /// known only after writing.
-    #[must_use]
-    pub fn expected_bytes(&self) -> u64 {
-        let all = self.jpeg.len() as u64;
-        let Some((grid, tiles)) = &self.tiles else { return all };
-        let head = self.header.scan_offset.min(all);
-        let share = u128::from(all - head) * u128::from(tiles.count()) / u128::from(grid.all().count().max(1));
-        head + u64::try_from(share).unwrap_or(all)
     }
 
     /// Replaces the content of `out` with the cut.

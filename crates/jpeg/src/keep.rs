@@ -44,17 +44,22 @@ impl KeepReason {
     /// Returns the reason as one word, for tables and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Returns the reason as one word, and as text for users.
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Larger => "larger",
-            Self::Cmyk => "cmyk",
-            Self::TwoComponents => "two-components",
-            Self::Precision => "precision",
-            Self::Arithmetic => "arithmetic",
-            Self::Lossless => "lossless",
-            Self::Hierarchical => "hierarchical",
-            Self::Sampling => "sampling",
-            Self::Quantisation => "quantisation",
-            Self::Coefficients => "coefficients",
+            Self::Larger => ("larger", "larger when tiled"),
+            Self::Cmyk => ("cmyk", "four components (CMYK)"),
+            Self::TwoComponents => ("two-components", "two components"),
+            Self::Precision => ("precision", "samples that are not 8-bit"),
+            Self::Arithmetic => ("arithmetic", "arithmetic coding"),
+            Self::Lossless => ("lossless", "lossless process"),
+            Self::Hierarchical => ("hierarchical", "hierarchical process"),
+            Self::Sampling => ("sampling", "sampling factors that do not fit one scan"),
+            Self::Quantisation => ("quantisation", "16-bit quantisation tables"),
+            Self::Coefficients => ("coefficients", "coefficients out of range"),
         }
     }
 
@@ -81,17 +86,6 @@ impl KeepReason {
 
 impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Larger => "larger when tiled",
-            Self::Cmyk => "four components (CMYK)",
-            Self::TwoComponents => "two components",
-            Self::Precision => "samples that are not 8-bit",
-            Self::Arithmetic => "arithmetic coding",
-            Self::Lossless => "lossless process",
-            Self::Hierarchical => "hierarchical process",
-            Self::Sampling => "sampling factors that do not fit one scan",
-            Self::Quantisation => "16-bit quantisation tables",
-            Self::Coefficients => "coefficients out of range",
-        })
+        f.write_str(self.words().1)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{FRAMES, Frames, PictureDecoder, Rendering, StoredPicture, trim};
 use shardpack_base::parts::grow;
-use shardpack_format::{Error, Limits, Result, to_usize};
+use shardpack_format::{Limits, Result, to_usize};
 
 /// Checks pictures by decoding them. The pixels are not kept.
 ///
@@ -52,9 +52,7 @@ impl PictureCheck {
         let (height, width) = decoder.size_of(media_type, bytes, 1)?;
         let (width, height) = (u64::from(width), u64::from(height));
         let needed = (width * height).saturating_mul(3);
-        if needed > limits.max_decoded_bytes {
-            return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
-        }
+        limits.check_decoded_picture(needed)?;
         // The loader rejects a picture with too many pixels before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let pixels = grow(&mut self.pixels, to_usize(needed));
@@ -68,6 +66,7 @@ impl PictureCheck {
 mod tests {
     use super::*;
     use crate::{Compressor, Encoding, PixelFormat, Subsampling};
+    use shardpack_format::Error;
 
     fn jpeg(width: usize, height: usize) -> Vec<u8> {
         let pixels: Vec<u8> = (0..width * height * 3).map(|i| (i * 7 % 251) as u8).collect();

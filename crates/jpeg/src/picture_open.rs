@@ -123,11 +123,7 @@ fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
 /// Fails if the decoded picture exceeds the limits. Every pixel counts as at least 3 bytes, the size of the RGB
 /// output.
 fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
-    let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
-    if needed > limits.max_decoded_bytes {
-        return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
-    }
-    Ok(())
+    limits.check_decoded_picture(stored.max((u64::from(width) * u64::from(height)).saturating_mul(3)))
 }
 
 /// Returns the memory budget for everything that a decoder reads before the pixels.

@@ -1,5 +1,6 @@
 //! Converts the samples of a row to RGB.
 
+use crate::color::product;
 use shardpack_base::tiff::{TiffDirectory, TiffValues};
 use shardpack_format::{Error, Result};
 
@@ -182,12 +183,8 @@ impl YCbCr {
 
 /// Converts CMYK like Pillow.
 fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
-    let white = 255 - u32::from(k);
-    #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
-    [c, m, y].map(|ink| {
-        let product = u32::from(ink) * white + 128;
-        (white - (((product >> 8) + product) >> 8)) as u8
-    })
+    let white = 255 - k;
+    [c, m, y].map(|ink| white - product(ink, white))
 }
 
 /// Divides a colour by the alpha that it was multiplied by, like Pillow.

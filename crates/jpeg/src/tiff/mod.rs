@@ -158,10 +158,7 @@ impl<'a> Tiff<'a> {
 
     fn check(&self, limits: &Limits) -> Result<()> {
         let pixels = u64::from(self.width) * u64::from(self.height);
-        let needed = pixels.saturating_mul(3);
-        if needed > limits.max_decoded_bytes {
-            return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
-        }
+        limits.check_decoded_picture(pixels.saturating_mul(3))?;
         // Returns the stored size of an area with all its bands, even if the bands are stored separately. Each row is
         // padded to whole bytes.
         let stored = |width: u64, height: u64| {

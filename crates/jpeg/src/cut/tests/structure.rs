@@ -163,20 +163,6 @@ fn the_buffer_is_used_again() {
 }
 
 #[test]
-fn expects_about_what_it_writes() {
-    let jpeg = noise(400, 400, Subsampling::S420, 1);
-    let header = JpegHeader::parse(&jpeg).unwrap();
-    let mut random = Random(4);
-    let mut out = Vec::new();
-    for _ in 0..50 {
-        let plan = CutPlan::new(&jpeg, &header, random.rect(400, 400)).unwrap();
-        plan.write(&mut out).unwrap();
-        let (expected, found) = (plan.expected_bytes() as f64, out.len() as f64);
-        assert!((expected / found - 1.0).abs() < 0.05, "expected {expected}, found {found}");
-    }
-}
-
-#[test]
 fn rectangles_must_be_within_the_picture() {
     let jpeg = noise(40, 30, Subsampling::S444, 1);
     let bad = [(0, 0, 0, 5), (0, 0, 5, 0), (36, 0, 5, 5), (0, 26, 5, 5), (40, 0, 1, 1), (u32::MAX, 0, 2, 2)];
