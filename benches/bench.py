@@ -110,6 +110,12 @@ def parser(description):
     return parser
 
 
+def add_photos(parser, default):
+    """Add the argument `photos`."""
+    text = "folder of class folders of JPEGs (default: the sample of ImageNet, if present)"
+    parser.add_argument("photos", nargs="?", type=Path, default=default, help=text)
+
+
 def arguments(description, **more):
     """Parse the command line: the common options of all benches, and those in `more`."""
     shared = parser(description)

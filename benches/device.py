@@ -70,13 +70,7 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "photos",
-        nargs="?",
-        type=Path,
-        default=REAL,
-        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
-    )
+    bench.add_photos(parser, REAL)
     parser.add_argument("--rounds", type=int, default=3, help="runs per side (default 3)")
     parser.add_argument("--seconds", type=float, default=3.0, help="minimum seconds of a measured run (default 3)")
     parser.add_argument(

@@ -70,10 +70,7 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "photos", nargs="?", type=Path, default=REAL,
-        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
-    )  # fmt: skip
+    bench.add_photos(parser, REAL)
     peers = ", ".join(side.name for side in PEERS)
     parser.add_argument("--peers", default="all", help=f"all, none, or comma-separated names: {peers} (default all)")
     parser.add_argument("--python", type=Path, help="interpreter of the peers (default: a new environment)")

@@ -94,13 +94,7 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "photos",
-        nargs="?",
-        type=Path,
-        default=REAL,
-        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
-    )
+    bench.add_photos(parser, REAL)
     parser.add_argument("--recipes", nargs="+", choices=NAMES, default=[*NAMES], help="recipes (default all)")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each side (default 2)")
     parser.add_argument("--seconds", type=float, default=2.0, help="seconds of a measured turn (default 2)")

@@ -61,13 +61,7 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "photos",
-        nargs="?",
-        type=Path,
-        default=REAL,
-        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
-    )
+    bench.add_photos(parser, REAL)
     all_cores = len(os.sched_getaffinity(0))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=[*MODELS], help="models (default all)")
     parser.add_argument("--sides", nargs="+", type=named_side, default=[*SIDES], help="sides (default all)")

@@ -12,28 +12,13 @@
     unreachable_pub
 )]
 
+use crate::random::Random;
 use crate::targets::TARGETS;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 const ROUNDS: u64 = 1500;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
 
 const EDGES: &[u64] =
     &[0, 1, 2, 7, 8, 255, 256, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 62, (1 << 63) - 1, u64::MAX];

@@ -23,6 +23,7 @@ mod mutations;
 mod packing;
 #[path = "../../fuzz/src/payload.rs"]
 mod payload;
+mod random;
 #[path = "../reading/mod.rs"]
 mod reading;
 mod salvage;

@@ -1,8 +1,8 @@
 //! Tests generations that add columns: their files, and crashes.
 
 use super::behaviour::options;
-use super::growth::{OUT, add, fresh, held, parse, sources};
-use super::memory_fs::{Crash, Fault, MemoryFs};
+use super::growth::{OUT, add, crash_at_any_moment, fresh, held, parse, sources};
+use super::memory_fs::MemoryFs;
 use super::said;
 use super::source::Sum;
 use crate::target::Target;
@@ -107,34 +107,7 @@ fn columns_are_added_beside_the_shards() {
 
 #[test]
 fn a_crash_at_any_moment_leaves_the_dataset_with_or_without_the_columns() {
-    let start = fresh();
-    let before = held(&start);
-    let done = start.with_fault(Fault::None, None);
-    add_scores(&done, "score").unwrap();
-    let expected = held(&done);
-    for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1), Crash::Random(2)] {
-        for k in 1.. {
-            let fs = start.with_fault(Fault::CrashAt(k), None);
-            let result = add_scores(&fs, "score");
-            if !fs.was_hit() {
-                result.unwrap();
-                assert!(k > 20, "{k}");
-                break;
-            }
-            let fs = fs.after(crash);
-            let files = held(&fs);
-            let newest = &files["manifest.json"];
-            assert!(newest == &before["manifest.json"] || newest == &expected["manifest.json"], "{k} {crash:?}");
-            check(&files, &parse(&files, "manifest.json"));
-            match add_scores(&fs, "score") {
-                Ok(_) => {}
-                Err(Error::Usage { text, .. }) if text == "done" => {}
-                Err(error) => panic!("{k} {crash:?}: cannot continue: {error}"),
-            }
-            assert!(held(&fs) == expected, "{k} {crash:?}: {:?}", held(&fs).keys());
-            assert!(fs.files().len() == expected.len(), "{k} {crash:?}: {:?}", fs.files().keys());
-        }
-    }
+    crash_at_any_moment(|fs| add_scores(fs, "score"), |files| check(files, &parse(files, "manifest.json")));
 }
 
 #[test]

@@ -73,10 +73,50 @@ pub(super) fn others() -> Numbers {
 }
 
 fn add_at_last(fs: &MemoryFs) {
-    match add(fs, &sources().1, &options(1)) {
+    assert_done(add(fs, &sources().1, &options(1)));
+}
+
+/// Fails unless the change was made, by this call or by an earlier one.
+fn assert_done(result: crate::Result<Report>) {
+    match result {
         Ok(_) => {}
         Err(Error::Usage { text, .. }) if text == "done" => {}
         Err(error) => panic!("cannot continue: {error}"),
+    }
+}
+
+/// Makes a change of the first generation, and crashes at each of its operations. Afterwards the dataset must have the
+/// old generation or the new one, with files that pass `check`, and the change must be able to continue.
+pub(super) fn crash_at_any_moment(
+    change: impl Fn(&MemoryFs) -> crate::Result<Report>,
+    check: impl Fn(&BTreeMap<String, Vec<u8>>),
+) {
+    let start = fresh();
+    let before = held(&start);
+    let done = start.with_fault(Fault::None, None);
+    change(&done).unwrap();
+    let expected = held(&done);
+    for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1), Crash::Random(2)] {
+        for k in 1.. {
+            let fs = start.with_fault(Fault::CrashAt(k), None);
+            let result = change(&fs);
+            if !fs.was_hit() {
+                result.unwrap();
+                assert!(k > 20, "{k}");
+                break;
+            }
+            let fs = fs.after(crash);
+            let files = held(&fs);
+            let newest = &files["manifest.json"];
+            assert!(newest == &before["manifest.json"] || newest == &expected["manifest.json"], "{k} {crash:?}");
+            if let Some(first) = files.get("manifest-0001.json") {
+                assert_eq!(first, &before["manifest.json"], "{k} {crash:?}");
+            }
+            check(&files);
+            assert_done(change(&fs));
+            assert!(held(&fs) == expected, "{k} {crash:?}: {:?}", held(&fs).keys());
+            assert!(fs.files().len() == expected.len(), "{k} {crash:?}: {:?}", fs.files().keys());
+        }
     }
 }
 
@@ -138,34 +178,11 @@ fn the_same_addition_gives_the_same_bytes_whatever_the_threads() {
 
 #[test]
 fn a_crash_at_any_moment_leaves_the_old_generation_or_the_new_one() {
-    let start = fresh();
-    let before = held(&start);
-    let done = start.with_fault(Fault::None, None);
-    add(&done, &sources().1, &options(1)).unwrap();
-    let expected = held(&done);
-    for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1), Crash::Random(2)] {
-        for k in 1.. {
-            let fs = start.with_fault(Fault::CrashAt(k), None);
-            let result = add(&fs, &sources().1, &options(2));
-            if !fs.was_hit() {
-                result.unwrap();
-                assert!(k > 20, "{k}");
-                break;
-            }
-            let fs = fs.after(crash);
-            let files = held(&fs);
-            let newest = &files["manifest.json"];
-            assert!(newest == &before["manifest.json"] || newest == &expected["manifest.json"], "{k} {crash:?}");
-            let there = samples(&files, &parse(&files, "manifest.json"));
-            assert!(there.len() == 40 || there.len() == 70);
-            if let Some(first) = files.get("manifest-0001.json") {
-                assert_eq!(first, &before["manifest.json"], "{k} {crash:?}");
-            }
-            add_at_last(&fs);
-            assert!(held(&fs) == expected, "{k} {crash:?}: {:?}", held(&fs).keys());
-            assert!(fs.files().len() == expected.len(), "{k} {crash:?}: {:?}", fs.files().keys());
-        }
-    }
+    let check = |files: &BTreeMap<String, Vec<u8>>| {
+        let there = samples(files, &parse(files, "manifest.json"));
+        assert!(there.len() == 40 || there.len() == 70);
+    };
+    crash_at_any_moment(|fs| add(fs, &sources().1, &options(2)), check);
 }
 
 #[test]
