@@ -13,6 +13,7 @@ mod fit;
 mod held;
 mod recipe;
 mod remove;
+mod rewritten_records;
 mod segments;
 #[cfg(test)]
 mod tests;

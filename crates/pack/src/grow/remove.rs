@@ -1,6 +1,6 @@
 //! Removes samples from a dataset, and deletes older generations.
 
-use super::segments::RewrittenRecords;
+use super::rewritten_records::RewrittenRecords;
 use super::whole_record::{ShardRecords, kept_sample};
 use super::{all_held, before, default_limits, empty_classes, open, some};
 use crate::bail;
