@@ -112,6 +112,12 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
+/// Returns the size of an array's stored elements as a `usize`.
+pub(crate) fn in_memory(stored_bytes: u64) -> Result<usize> {
+    usize::try_from(stored_bytes)
+        .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))
+}
+
 /// Fails if `is_wrong` is true, which means that a payload of `payload` bytes cannot contain `stored` bytes. Also
 /// fails if more of these bytes would have to be runs than the limits allow.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::settings::ArraySettings;
 use crate::source::ArraySource;
 use crate::values::{self, Request, StoredValues};
 use shardpack_base::parts::item_bytes;
-use shardpack_format::{ArrayDescriptor, Codec, Result};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Result};
 
 /// An encoded array, as stored in a shard.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,20 +128,8 @@ impl ArrayEncoder {
     ) -> EncodeResult<StoredArray> {
         let ArraySettings { values, layout, band_difference, .. } = self.settings;
         let request = Request { rule: values, layout: layout.into(), difference: band_difference, no_data };
-        let (scratch, mut raw) = (&mut self.scratch, Raw);
-        let mut payload = Payload::new(out, &mut *self.coder);
-        let stored = values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
-        let mut codec = payload.coder.codec();
-        if payload.expands_too_far() {
-            payload.coder = fallback(&mut self.fallback, &self.settings)?;
-            codec = payload.coder.codec();
-            values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
-        }
-        if codec != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
-            codec = Codec::Raw;
-            payload.coder = &mut raw;
-            values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
-        }
+        let (stored, codec, _) =
+            self.write(out, |payload, scratch| values::store(array, &request, &mut Elements::new(payload, scratch)))?;
         let StoredValues { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
         let descriptor = ArrayDescriptor {
             decoded,
@@ -162,18 +150,30 @@ impl ArrayEncoder {
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
-        let mut raw = Raw;
-        let mut payload = Payload::new(payload, &mut *self.coder);
-        payload.all(elements, item_bytes)?;
+        let ((), codec, coded) = self.write(payload, |payload, _| payload.all(elements, item_bytes))?;
+        Ok((codec, coded))
+    }
+
+    /// Appends a payload to `out` by calling `all`, which writes all elements. Calls it again with LZ4 if readers would
+    /// reject the payload because it expands too far, and without a coder if coding does not pay. Returns the last
+    /// result, the codec, and the number of bytes that the coder will output.
+    fn write<T, E: From<Error>>(
+        &mut self,
+        out: &mut Vec<u8>,
+        mut all: impl FnMut(&mut Payload<'_>, &mut ElementScratch) -> Result<T, E>,
+    ) -> Result<(T, Codec, u64), E> {
+        let (scratch, mut raw) = (&mut self.scratch, Raw);
+        let mut payload = Payload::new(out, &mut *self.coder);
+        let mut written = all(&mut payload, scratch)?;
         if payload.expands_too_far() {
             payload.coder = fallback(&mut self.fallback, &self.settings)?;
-            payload.all(elements, item_bytes)?;
+            written = all(&mut payload, scratch)?;
         }
         if payload.coder.codec() != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
             payload.coder = &mut raw;
-            payload.all(elements, item_bytes)?;
+            written = all(&mut payload, scratch)?;
         }
-        Ok((payload.coder.codec(), payload.coded))
+        Ok((written, payload.coder.codec(), payload.coded))
     }
 }
 

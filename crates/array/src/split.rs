@@ -12,7 +12,7 @@ use crate::codecs::{Coded, Container, container};
 use crate::decoder::{ArrayDecoder, stored_as};
 use crate::finish::{Origins, OutputRow, Target, place};
 use crate::region::{Bands, Output};
-use crate::values::{self, To, Values, check_tables, is_as_stored};
+use crate::values::{self, To, Values, check_bands, is_as_stored};
 use crate::wanted::Wanted;
 use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
@@ -103,7 +103,7 @@ impl ArraySplit {
         let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
         let bands = usize::try_from(descriptor.bands()).ok()?.max(1);
-        check_tables(descriptor, bands).ok()?;
+        check_bands(descriptor, bands).ok()?;
         if !Self::takes(codec, descriptor, wanted) || target.is_empty() {
             return None;
         }

@@ -1,9 +1,9 @@
 //! Splits a payload into units without decoding them, for decoders outside this crate, such as the GPU kernels.
 
-use crate::bytes::check_size;
+use crate::bytes::{check_size, in_memory};
 use crate::codecs::{Coded, Units, container};
-use crate::values::{check_tables, special_bits};
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use crate::values::{check_bands, special_bits};
+use shardpack_format::{ArrayDescriptor, Codec, Limits, Result};
 
 impl<'a> Units<'a> {
     /// Parses `payload`, with all checks that [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) performs
@@ -27,15 +27,8 @@ impl<'a> Units<'a> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
         let width = descriptor.stored.size();
-        let stored_bytes = usize::try_from(stored)
-            .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
-        check_tables(descriptor, usize::try_from(descriptor.bands()).unwrap_or(1).max(1))?;
-        if descriptor.band_difference && width > 2 {
-            return Err(Error::malformed(format!(
-                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
-                descriptor.stored
-            )));
-        }
+        let stored_bytes = in_memory(stored)?;
+        check_bands(descriptor, usize::try_from(descriptor.bands()).unwrap_or(1).max(1))?;
         container(codec)?.units(Coded { payload, width, stored_bytes }, limits)
     }
 }

@@ -140,7 +140,7 @@ impl<'a> Chunk<'a> {
         unit_bytes: usize,
         streams: &mut Vec<ChunkStream>,
     ) -> Result<Self> {
-        let header = first(bytes)?;
+        let header = header_of(bytes)?;
         let &[version, coder_version, flags, typesize, sizes @ .., reserved, flags2] = header;
         let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, pipeline @ ..] = sizes;
         let [f0, f1, f2, f3, f4, f5, coder_id, coder_meta, filters_meta @ ..] = pipeline;
@@ -201,7 +201,7 @@ impl<'a> Chunk<'a> {
     /// Returns the length of the chunk at the start of `bytes`, according to the chunk's header. Checks nothing else,
     /// because callers only skip the chunk.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
-        let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
+        let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = header_of(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
     }
 
@@ -233,7 +233,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
+pub(super) fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
     bytes.first_chunk().ok_or_else(|| {
         Error::malformed(format!("the blosc2 header is truncated: it has only {} bytes", bytes.len())).at(0)
     })

@@ -7,12 +7,12 @@ mod regions;
 use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
 use crate::block::StoredBlock;
-use crate::bytes::{check_size, end_of};
+use crate::bytes::{check_size, end_of, in_memory};
 use crate::codecs::{Coded, Decoders, container};
 use crate::coded::CodedArray;
 use crate::finish::Target;
 use crate::region::RegionScratch;
-use crate::values::{self, To, Values, check_tables, is_as_stored};
+use crate::values::{self, To, Values, check_bands, is_as_stored};
 use crate::wanted::Wanted;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to_usize};
 use std::ops::Range;
@@ -136,17 +136,10 @@ impl ArrayDecoder {
         }
         let Self { decoders, stored, values: scratch, window, .. } = self;
         let width = descriptor.stored.size();
-        let stored_bytes = usize::try_from(stored_bytes)
-            .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))?;
+        let stored_bytes = in_memory(stored_bytes)?;
         let elements = stored_bytes / width;
         let bands = to_usize(descriptor.bands()).max(1);
-        check_tables(descriptor, bands)?;
-        if descriptor.band_difference && width > 2 {
-            return Err(Error::malformed(format!(
-                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
-                descriptor.stored
-            )));
-        }
+        check_bands(descriptor, bands)?;
         let arrangement = stored_as(descriptor, bands, elements, target);
         let decoder = decoders.of(codec)?;
         let coded = Coded { payload, width, stored_bytes };

@@ -6,7 +6,7 @@ use crate::codecs::container;
 use crate::coded::CodedArray;
 use crate::finish::Target;
 use crate::region::{Lists, PayloadReader, Region, RegionDecoded, RegionPlan, RegionScratch};
-use crate::values::check_tables;
+use crate::values::check_bands;
 use crate::wanted::Wanted;
 use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
@@ -86,14 +86,8 @@ impl ArrayDecoder {
             return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
         }
         let plan = RegionPlan::new(descriptor, region, lists)?;
-        check_tables(descriptor, plan.bands())?;
+        check_bands(descriptor, plan.bands())?;
         let width = descriptor.stored.size();
-        if descriptor.band_difference && width > 2 {
-            return Err(Error::malformed(format!(
-                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
-                descriptor.stored
-            )));
-        }
         if plan.is_output(descriptor, region) && target.clone().given(plan.layout()).is_nothing() {
             source.read(plan.runs(width), out)?;
             return Ok(RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() });

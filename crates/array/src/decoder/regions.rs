@@ -5,7 +5,7 @@ use crate::bytes::check_size;
 use crate::codecs::container;
 use crate::coded::CodedArray;
 use crate::region::{Lists, PayloadReader, Placed, Region, RegionPlan, RegionScratch, Several};
-use crate::values::check_tables;
+use crate::values::check_bands;
 use crate::wanted::Wanted;
 use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
@@ -55,12 +55,6 @@ impl ArrayDecoder {
         let array = CodedArray { codec, descriptor, payload };
         let mut source = PayloadReader::new(array, limits, decoders, source)?;
         let width = descriptor.stored.size();
-        if descriptor.band_difference && width > 2 {
-            return Err(Error::malformed(format!(
-                "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
-                descriptor.stored
-            )));
-        }
         let Several { runs, stored } = several;
         runs.clear();
         // Offset of the stored elements of each region, or `None` if they are decoded directly into the output.
@@ -81,7 +75,7 @@ impl ArrayDecoder {
                 continue;
             }
             let plan = RegionPlan::new(descriptor, region, lists)?;
-            check_tables(descriptor, plan.bands())?;
+            check_bands(descriptor, plan.bands())?;
             let mut at = 0;
             if !plan.is_output(descriptor, region) {
                 let bytes = plan.fetched_elements() * width;

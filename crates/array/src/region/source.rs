@@ -1,7 +1,7 @@
 //! Reads ranges of a payload's stored bytes, with as little decoding as the codec allows.
 
 use crate::blosc2::planes;
-use crate::bytes::{UNIT_BYTES, end_of};
+use crate::bytes::{UNIT_BYTES, end_of, in_memory};
 use crate::codecs::{BlockPlace, BlockRequest, Budget, Container, Decoders, PayloadDecoder, container};
 use crate::coded::CodedArray;
 use shardpack_base::parts::{grow, part, rest, split_mut};
@@ -48,10 +48,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         scratch: &'s mut SourceScratch,
     ) -> Result<Self> {
         let CodedArray { codec, descriptor, payload } = array;
-        let stored = descriptor.stored_bytes()?;
         let width = descriptor.stored.size();
-        let stored_bytes = usize::try_from(stored)
-            .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
+        let stored_bytes = in_memory(descriptor.stored_bytes()?)?;
         let (container, decoder) = (container(codec)?, decoders.of(codec)?);
         if !container.fits(stored_bytes, payload.len()) {
             let payload = payload.len();

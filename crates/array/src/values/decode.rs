@@ -52,19 +52,25 @@ fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
-/// Fails unless the tables have one entry per band. [`ArrayDescriptor::parse`] checks this too, but a descriptor built
-/// by hand may be wrong.
-pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
-    match &descriptor.transform {
-        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => {
-            Err(Error::usage(format!(
-                "the band table must have {bands} scales and offsets (one per band), but has {} scales and {} offsets",
-                scale.len(),
-                offset.len()
-            )))
-        }
-        _ => Ok(()),
+/// Fails unless the tables have one entry per band, and elements with a band difference have 8 or 16 bits.
+/// [`ArrayDescriptor::parse`] checks this too, but a descriptor built by hand may be wrong.
+pub(crate) fn check_bands(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
+    if let Transform::Fixed { scale, offset, .. } = &descriptor.transform
+        && (scale.len() != bands || offset.len() != bands)
+    {
+        return Err(Error::usage(format!(
+            "the band table must have {bands} scales and offsets (one per band), but has {} scales and {} offsets",
+            scale.len(),
+            offset.len()
+        )));
     }
+    if descriptor.band_difference && descriptor.stored.size() > 2 {
+        return Err(Error::malformed(format!(
+            "the array descriptor is damaged: band differences need 8-bit or 16-bit elements, not {}",
+            descriptor.stored
+        )));
+    }
+    Ok(())
 }
 
 /// Decodes whole pixels. `stored` contains elements in shape order, after undoing differences. `out` receives the bytes

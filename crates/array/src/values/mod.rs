@@ -11,7 +11,7 @@ mod whole;
 
 pub(crate) use crate::element::Float;
 use decode::{Tables, decode_piece};
-pub(crate) use decode::{check_tables, special_bits};
+pub(crate) use decode::{check_bands, special_bits};
 pub(crate) use whole::{To, ValueScratch, Values, is_as_stored};
 
 use crate::arrange::Arrangement;

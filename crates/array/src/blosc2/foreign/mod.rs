@@ -8,7 +8,7 @@ mod filters;
 mod tests;
 mod unsupported;
 
-use super::chunk::{FLAG_COPIED, FLAG_NOT_SPLIT, FLAGS_EXTENDED, HEADER_BYTES};
+use super::chunk::{FLAG_COPIED, FLAG_NOT_SPLIT, FLAGS_EXTENDED, HEADER_BYTES, header_of};
 use coder::{ForeignCoder, ForeignCoders};
 use filters::ForeignFilters;
 use shardpack_base::parts::{part, part_mut, rest};
@@ -218,12 +218,6 @@ fn start_of(chunk: &[u8], number: usize, blocks: usize) -> Result<usize> {
             Error::format("offset of a blosc2 block", expected, start).at(at as u64)
         },
     )
-}
-
-fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
-    bytes.first_chunk().ok_or_else(|| {
-        Error::malformed(format!("the blosc2 header is truncated: it has only {} bytes", bytes.len())).at(0)
-    })
 }
 
 /// Returns the item that is repeated in a chunk with the given special value.
