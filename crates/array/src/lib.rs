@@ -64,7 +64,7 @@ pub use finish::{
 };
 pub use floats::floats_of;
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
-pub use region::{Bands, Output, Region, RegionDecoded, RegionShape, Voxels};
+pub use region::{Bands, Region, RegionDecoded, RegionShape, Voxels};
 pub use settings::{ArrayLayout, ArraySettings, ValueRule};
 pub use source::ArraySource;
 pub use split::{ArraySplit, Ends, SplitPart};

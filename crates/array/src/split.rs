@@ -11,7 +11,7 @@ use crate::bytes::{UNIT_BYTES, check_coded, check_size};
 use crate::codecs::{Coded, Container, container};
 use crate::decoder::{ArrayDecoder, stored_as};
 use crate::finish::{Origins, OutputRow, Target, place};
-use crate::region::{Bands, Output};
+use crate::region::Bands;
 use crate::values::{self, To, Values, check_bands, is_as_stored};
 use crate::wanted::Wanted;
 use shardpack_base::parts::{check_length, part_mut};
@@ -197,12 +197,11 @@ impl ArraySplit {
     /// True if payloads with the given codec and descriptor can be split.
     #[must_use]
     pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
-        let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
         let is_ordered = descriptor.layout == Layout::AsShape || wanted.is_given_by_band(descriptor);
         let is_summed = descriptor.band_difference && descriptor.stored.size() > 2;
         // In a warped array, an output pixel may need pixels from several parts.
         let is_warped = wanted.finish.warp.is_some();
-        !is_stored && is_ordered && !is_summed && !is_warped && container(codec).is_ok()
+        is_ordered && !is_summed && !is_warped && container(codec).is_ok()
     }
 
     /// Computes the pixels that cross the borders between parts. `ends` contains the leftover elements of all parts, in

@@ -88,7 +88,7 @@ impl ArrayDecoder {
         let plan = RegionPlan::new(descriptor, region, lists)?;
         check_bands(descriptor, plan.bands())?;
         let width = descriptor.stored.size();
-        if plan.is_output(descriptor, region) && target.clone().given(plan.layout()).is_nothing() {
+        if plan.is_output(descriptor) && target.clone().given(plan.layout()).is_nothing() {
             source.read(plan.runs(width), out)?;
             return Ok(RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() });
         }
@@ -97,7 +97,7 @@ impl ArrayDecoder {
         let stored = grow(stored, stored_bytes);
         source.read(plan.runs(width), stored)?;
         let done = RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() };
-        plan.values(descriptor, region, target, stored, values, out)?;
+        plan.values(descriptor, target, stored, values, out)?;
         Ok(done)
     }
 
@@ -114,7 +114,7 @@ impl ArrayDecoder {
         let mut lists = Lists::default();
         let plan = RegionPlan::new(descriptor, region, &mut lists)?;
         let width = descriptor.stored.bytes();
-        let fetched = match plan.is_output(descriptor, region) {
+        let fetched = match plan.is_output(descriptor) {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(width),
         };

@@ -77,7 +77,7 @@ impl ArrayDecoder {
             let plan = RegionPlan::new(descriptor, region, lists)?;
             check_bands(descriptor, plan.bands())?;
             let mut at = 0;
-            if !plan.is_output(descriptor, region) {
+            if !plan.is_output(descriptor) {
                 let bytes = plan.fetched_elements() * width;
                 check_size(bytes as u64, limits)?;
                 at = stored_bytes;
@@ -111,7 +111,7 @@ impl ArrayDecoder {
             let Some(stored) = start.and_then(|range| stored.get(range)) else { continue };
             let plan = RegionPlan::new(descriptor, region, lists)?;
             let target = Wanted::ALL.of_region(descriptor, region)?;
-            plan.values(descriptor, region, target, stored, values, out)?;
+            plan.values(descriptor, target, stored, values, out)?;
         }
         Ok(decoded)
     }
@@ -134,7 +134,7 @@ impl ArrayDecoder {
         }
         let plan = RegionPlan::new(descriptor, region, &mut lists)?;
         let runs = (plan.runs(1).count() * size_of::<Placed>()) as u64;
-        let stored = match plan.is_output(descriptor, region) {
+        let stored = match plan.is_output(descriptor) {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };

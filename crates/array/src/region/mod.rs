@@ -24,7 +24,7 @@ mod values;
 mod voxels;
 
 pub(crate) use plan::{Lists, RegionPlan};
-pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
+pub use request::{Bands, Region, RegionDecoded, RegionShape};
 pub(crate) use scatter::{Placed, Several};
 pub(crate) use source::PayloadReader;
 pub use voxels::Voxels;

@@ -27,23 +27,11 @@ impl Bands {
     }
 }
 
-/// Selects decoded values or stored elements as the output of a region.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Output {
-    /// Decoded values, of type `descriptor.decoded`.
-    #[default]
-    Source,
-    /// Stored elements (of type `descriptor.stored`) after undoing the band difference. Elements stored as float16
-    /// are not widened, which halves the number of bytes to move. The caller must apply transforms and handle
-    /// reserved codes. In float16, the code of a no-data value is a NaN.
-    Stored,
-}
-
 /// A rectangle of pixels, with some or all bands, of an array `[height, width, channels]`. An array with two axes has a
 /// single band, band 0.
 ///
 /// ```
-/// use shardpack_array::{Bands, Output, Region};
+/// use shardpack_array::{Bands, Region};
 /// use shardpack_format::{ArrayDescriptor, Dtype, Layout};
 /// let cube = ArrayDescriptor::plain(Dtype::F32, vec![480, 640, 100]);
 /// let region = Region { bands: Bands::List(vec![7, 3]), layout: Layout::BandMajor, ..Region::new(10, 20, 64, 32) };
@@ -64,8 +52,6 @@ pub struct Region {
     pub width: u64,
     /// The requested bands.
     pub bands: Bands,
-    /// Selects decoded values or stored elements.
-    pub output: Output,
     /// Axis order of the output: `[height, width, bands]`, or `[bands, height, width]` if band-major.
     pub layout: Layout,
 }
@@ -98,7 +84,7 @@ impl Region {
     /// `[height, width, bands]`.
     #[must_use]
     pub const fn new(y: u64, x: u64, height: u64, width: u64) -> Self {
-        Self { y, x, height, width, bands: Bands::All, output: Output::Source, layout: Layout::AsShape }
+        Self { y, x, height, width, bands: Bands::All, layout: Layout::AsShape }
     }
 
     /// Creates a region of the whole array.
@@ -146,10 +132,7 @@ impl Region {
             Layout::AsShape => [self.height, self.width, bands],
             Layout::BandMajor => [bands, self.height, self.width],
         };
-        let dtype = match self.output {
-            Output::Source => descriptor.decoded,
-            Output::Stored => descriptor.stored,
-        };
+        let dtype = descriptor.decoded;
         Ok(RegionShape { dtype, shape, bytes: dtype.array_bytes(&shape)? })
     }
 }

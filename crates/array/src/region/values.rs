@@ -1,38 +1,27 @@
 //! Decodes the stored elements of a region to values and writes them to the output.
 
 use super::plan::{BandSet, RegionPlan};
-use super::request::{Output, Region};
 use crate::arrange::Arrangement;
 use crate::finish::Target;
 use crate::values::{To, ValueScratch, Values, is_as_stored};
-use shardpack_format::{ArrayDescriptor, Dtype, Layout, Result, Transform};
+use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
 
 impl RegionPlan<'_> {
     /// True if the stored elements are the output itself: they have the right order, and need
     /// neither a conversion nor a check.
-    pub(crate) fn is_output(&self, descriptor: &ArrayDescriptor, region: &Region) -> bool {
-        let as_stored = region.output == Output::Stored && descriptor.stored != Dtype::Bool;
-        self.same_order() && (as_stored || is_as_stored(descriptor))
+    pub(crate) fn is_output(&self, descriptor: &ArrayDescriptor) -> bool {
+        self.same_order() && is_as_stored(descriptor)
     }
 
     pub(crate) fn values(
         &self,
         descriptor: &ArrayDescriptor,
-        region: &Region,
         target: Target,
         stored: &[u8],
         scratch: &mut ValueScratch,
         out: &mut [u8],
     ) -> Result<()> {
         let (layout, difference) = (descriptor.layout, descriptor.band_difference);
-        let as_stored;
-        let descriptor = match region.output {
-            Output::Source => descriptor,
-            Output::Stored => {
-                as_stored = ArrayDescriptor::plain(descriptor.stored, Vec::new());
-                &as_stored
-            }
-        };
         let stored_as = Arrangement {
             layout,
             difference,

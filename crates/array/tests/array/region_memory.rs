@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use shardpack_array::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, Output, Region, ValueRule,
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, Region, ValueRule,
 };
 use shardpack_format::{Dtype, Layout, Limits};
 use std::alloc::{GlobalAlloc, System};
@@ -56,9 +56,9 @@ fn regions_take_no_memory_once_the_decoder_is_warm() {
                     let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
                     let mut decoder = ArrayDecoder::new();
                     let mut regions = Vec::new();
-                    for (output, layout) in [(Output::Source, Layout::BandMajor), (Output::Stored, Layout::AsShape)] {
+                    for layout in [Layout::BandMajor, Layout::AsShape] {
                         for bands in [Bands::All, Bands::Range(30..60), Bands::List(vec![90, 3, 40])] {
-                            let region = Region { output, layout, bands, ..Region::new(30, 20, 32, 32) };
+                            let region = Region { layout, bands, ..Region::new(30, 20, 32, 32) };
                             let bytes = region.shape_of(&encoded.descriptor).unwrap().bytes;
                             regions.push((region, vec![0; bytes as usize]));
                         }

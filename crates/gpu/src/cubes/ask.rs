@@ -6,8 +6,8 @@
 //! planes follow each other, and a box skips the rows between its planes.
 
 use super::wire::{Pick, chunk_bands};
-use shardpack_array::{Bands, Finish, Output, Region, Turn, Voxels};
-use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
+use shardpack_array::{Bands, Finish, Region, Turn, Voxels};
+use shardpack_format::{ArrayDescriptor, Error, Layout, Result};
 use shardpack_loader::stage::MaskView;
 
 /// The requested part of an array.
@@ -20,7 +20,7 @@ pub(crate) enum Part<'a> {
 
 /// An array treated as a cube, and its requested part.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Ask {
+pub(super) struct Ask<'a> {
     pub(super) columns: u64,
     pub(super) pixels: u64,
     pub(super) bands: u64,
@@ -45,8 +45,7 @@ pub(super) struct Ask {
     /// divided into planes, they all belong to one plane.
     pub(super) plane_rows: u64,
     pub(super) plane_gap: u64,
-    /// Descriptor of the array. For [`Output::Stored`], the stored elements count as the values.
-    pub(super) descriptor: ArrayDescriptor,
+    pub(super) descriptor: &'a ArrayDescriptor,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,13 +106,13 @@ impl<'a> Part<'a> {
     }
 }
 
-impl Ask {
+impl<'a> Ask<'a> {
     /// Creates the request for `part`, or for the whole array in shape order, with the conversion `finish`.
     ///
     /// # Errors
     /// `Usage` if the part is outside the array, the array has a different number of axes than the part, or the
     /// conversion does not fit the array; `Format` if a size overflows.
-    pub(super) fn new(descriptor: &ArrayDescriptor, part: Option<Part<'_>>, finish: &Finish) -> Result<Self> {
+    pub(super) fn new(descriptor: &'a ArrayDescriptor, part: Option<Part<'_>>, finish: &Finish) -> Result<Self> {
         let mut ask = match part {
             Some(Part::Region(region)) => Self::of_region(descriptor, region)?,
             Some(Part::Voxels(voxels)) => return Self::of_voxels(descriptor, voxels, finish),
@@ -139,11 +138,11 @@ impl Ask {
     ///
     /// # Errors
     /// `Usage` if the region is outside the array, or the array has neither two nor three axes.
-    pub(super) fn of_view(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
+    pub(super) fn of_view(descriptor: &'a ArrayDescriptor, region: &Region) -> Result<Self> {
         Ok(Self { is_moved: true, ..Self::of_region(descriptor, region)? })
     }
 
-    fn whole(descriptor: &ArrayDescriptor) -> Result<Self> {
+    fn whole(descriptor: &'a ArrayDescriptor) -> Result<Self> {
         let (bands, elements) = (descriptor.bands(), descriptor.elements()?);
         let pixels = elements.checked_div(bands).unwrap_or(0);
         Ok(Self {
@@ -163,11 +162,11 @@ impl Ask {
             turned_box: None,
             plane_rows: pixels,
             plane_gap: 0,
-            descriptor: descriptor.clone(),
+            descriptor,
         })
     }
 
-    fn of_voxels(descriptor: &ArrayDescriptor, voxels: &Voxels, finish: &Finish) -> Result<Self> {
+    fn of_voxels(descriptor: &'a ArrayDescriptor, voxels: &Voxels, finish: &Finish) -> Result<Self> {
         let ([depth, height, width], channels) = voxels.sides_of(descriptor)?;
         let ([z, y, x], [planes, rows, columns]) = (voxels.origin, voxels.size);
         finish.check(descriptor.decoded, [rows, columns, channels.unwrap_or(1)])?;
@@ -197,19 +196,9 @@ impl Ask {
         Ok(ask)
     }
 
-    fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
+    fn of_region(descriptor: &'a ArrayDescriptor, region: &Region) -> Result<Self> {
         // Check that the region is within the array.
         region.shape_of(descriptor)?;
-        let descriptor = match region.output {
-            Output::Source => descriptor.clone(),
-            Output::Stored => ArrayDescriptor {
-                decoded: descriptor.stored,
-                transform: Transform::None,
-                no_data: None,
-                codes: Codes::default(),
-                ..descriptor.clone()
-            },
-        };
         let picks = Picks::of(&region.bands, descriptor.bands())?;
         let out_by_band = region.layout == Layout::BandMajor;
         match descriptor.shape[..] {

@@ -18,7 +18,7 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// Returns the blocks that hold requested elements. If bands are stored as differences, also returns the blocks
     /// of the preceding bands.
-    pub(super) fn of(ask: &Ask) -> Self {
+    pub(super) fn of(ask: &Ask<'_>) -> Self {
         let elements = ask.pixels.saturating_mul(ask.bands);
         let is_all = ask.elements() == elements;
         let Some(count) = usize::try_from(elements.div_ceil(EACH)).ok().filter(|_| !is_all) else {
@@ -75,7 +75,7 @@ impl Blocks {
     }
 }
 
-impl Ask {
+impl Ask<'_> {
     /// Returns the range of bands to read. If bands are stored as differences, this includes all earlier bands.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();

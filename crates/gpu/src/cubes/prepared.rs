@@ -21,7 +21,7 @@ use shardpack_loader::stage::{MaskView, RowNoise};
 const CHUNKS_EACH: u32 = 4;
 pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
-    ask: Ask,
+    ask: Ask<'a>,
     blocks: Blocks,
     element: ElementType,
     out_bytes: u64,
@@ -68,7 +68,7 @@ impl<'a> PreparedArray<'a> {
     /// for the reasons in [`Finish::check`].
     pub(crate) fn of(
         codec: Codec,
-        descriptor: &ArrayDescriptor,
+        descriptor: &'a ArrayDescriptor,
         payload: &'a [u8],
         part: Option<Part<'_>>,
         steps: impl Into<AfterDecoding<'a>>,
@@ -85,7 +85,7 @@ impl<'a> PreparedArray<'a> {
     pub(crate) fn of_kept(
         kept: &'a [u8],
         payload: KeptPayload<'a>,
-        descriptor: &ArrayDescriptor,
+        descriptor: &'a ArrayDescriptor,
         part: Option<Part<'_>>,
         steps: impl Into<AfterDecoding<'a>>,
         limits: &Limits,
@@ -107,7 +107,7 @@ impl<'a> PreparedArray<'a> {
 
     fn asked(
         payload: PayloadSource<'a>,
-        descriptor: &ArrayDescriptor,
+        descriptor: &'a ArrayDescriptor,
         part: Option<Part<'_>>,
         steps: AfterDecoding<'a>,
         limits: &Limits,
@@ -121,7 +121,7 @@ impl<'a> PreparedArray<'a> {
         };
         let element = finish.to.of(ask.descriptor.decoded)?;
         let out_elements = view.map_or(ask.elements(), |view| ask.viewed_elements(view));
-        check_types(&ask.descriptor)?;
+        check_types(ask.descriptor)?;
         for (what, elements) in [
             ("number of elements in an array", ask.pixels.saturating_mul(ask.bands)),
             ("number of elements in a region", ask.elements()),
@@ -283,7 +283,7 @@ impl<'a> PreparedArray<'a> {
     /// array's own tables to `tables`. The row refers to them by offsets relative to the first table.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.element);
-        let descriptor = &ask.descriptor;
+        let descriptor = ask.descriptor;
         let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
         let (first_chunk, chunks) = ask.chunks(width);
         let picks_at = align(tables);

@@ -2,7 +2,7 @@
 
 use super::twin::{cut, slow};
 use shardpack_array::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, EncodedArray, Filter, Output, Region,
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, EncodedArray, Filter, Region,
     ValueRule,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
@@ -126,29 +126,4 @@ fn arrays_and_regions_without_elements() {
     let encoded = example(ArrayLayout::AsShape, Coder::Zstd);
     let (out, done) = cut(&mut decoder, &encoded, &Region::new(40, 64, 0, 0));
     assert_eq!((out.len(), done.blocks_decoded, done.blocks), (0, 0, 1));
-}
-
-#[test]
-fn float16_can_be_returned_as_stored() {
-    let values = [0.5_f32, -9999.0, f32::NAN, 1.5];
-    let array = Array::new(Dtype::F32, vec![2, 2], values.iter().flat_map(|v| v.to_le_bytes()).collect()).unwrap();
-    let (coder, level, filter) = (Coder::Raw, None, Filter::None);
-    let settings = ArraySettings {
-        values: ValueRule::F16,
-        coder,
-        level,
-        filter,
-        band_difference: true,
-        layout: ArrayLayout::AsShape,
-    };
-    let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, Some(-9999.0)).unwrap();
-    let region = Region { output: Output::Stored, ..Region::whole(&encoded.descriptor).unwrap() };
-    let (out, done) = cut(&mut ArrayDecoder::new(), &encoded, &region);
-    assert_eq!(done.shape.dtype, Dtype::F16);
-    let halves: Vec<half::f16> = out.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b)).collect();
-    // float16 cannot represent the no-data value, so its code is a NaN with its own pattern.
-    assert_eq!((halves[0].to_f32(), halves[3].to_f32()), (0.5, 1.5));
-    assert!(halves[1].is_nan() && halves[2].is_nan() && halves[1].to_bits() != halves[2].to_bits());
-    let (out, _) = cut(&mut ArrayDecoder::new(), &encoded, &Region { output: Output::Source, ..region });
-    assert_eq!(f32::from_le_bytes(*out[4..].first_chunk().unwrap()), -9999.0);
 }

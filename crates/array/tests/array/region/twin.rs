@@ -1,8 +1,8 @@
 //! Slow reference implementations, which decode the whole array, cut the region out one element at a time, and count
 //! blocks one by one.
 
-use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, RegionDecoded, UNIT_BYTES};
-use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
+use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Region, RegionDecoded, UNIT_BYTES};
+use shardpack_format::{ArrayDescriptor, Codec, Layout, Limits};
 use std::collections::BTreeSet;
 
 pub(crate) struct Dice(pub(crate) u32);
@@ -45,9 +45,8 @@ impl Dice {
             _ if flat => Bands::List(vec![0]),
             _ => Bands::List((0..=self.below(channels + 2)).map(|_| self.below(channels)).collect()),
         };
-        let output = if self.below(2) == 0 { Output::Source } else { Output::Stored };
         let layout = if self.below(2) == 0 { Layout::AsShape } else { Layout::BandMajor };
-        Region { y, x, height, width, bands, output, layout }
+        Region { y, x, height, width, bands, layout }
     }
 }
 
@@ -57,12 +56,6 @@ fn bands_of(region: &Region, descriptor: &ArrayDescriptor) -> Vec<u64> {
         Bands::Range(range) => range.clone().collect(),
         Bands::List(list) => list.clone(),
     }
-}
-
-/// Returns a descriptor that decodes to the stored elements themselves, without a transform, no-data or codes.
-pub(crate) fn stored(descriptor: &ArrayDescriptor) -> ArrayDescriptor {
-    let (decoded, transform) = (descriptor.stored, Transform::None);
-    ArrayDescriptor { decoded, transform, no_data: None, codes: Codes::default(), ..descriptor.clone() }
 }
 
 /// Cuts a region out of the decoded array, one element at a time.
@@ -121,18 +114,14 @@ pub(crate) fn cut(decoder: &mut ArrayDecoder, encoded: &EncodedArray, region: &R
 
 pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &mut Dice, count: u32) {
     let descriptor = &encoded.descriptor;
-    let whole = |descriptor: &ArrayDescriptor| {
-        ArrayDecoder::new().decode(encoded.codec, descriptor, &encoded.payload, &Limits::default()).unwrap()
-    };
-    let (values, elements) = (whole(descriptor), whole(&stored(descriptor)));
+    let whole = ArrayDecoder::new().decode(encoded.codec, descriptor, &encoded.payload, &Limits::default()).unwrap();
     let mut all = Vec::new();
     for _ in 0..count {
         let region = dice.region(descriptor);
         all.push(region.clone());
         let (out, done) = cut(decoder, encoded, &region);
-        let from = if region.output == Output::Source { &values } else { &elements };
-        assert_eq!(done.shape.dtype, from.dtype());
-        assert!(out == slow(from, &region, descriptor), "{region:?} of {descriptor:?}");
+        assert_eq!(done.shape.dtype, whole.dtype());
+        assert!(out == slow(&whole, &region, descriptor), "{region:?} of {descriptor:?}");
         if encoded.codec == Codec::Blosc2 {
             // A block has 65,536 elements. Fewer than `expected` blocks may be decoded, because
             // units that are stored unchanged or as one repeated value need no decoding.
@@ -154,8 +143,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
     let decoded = decoder.decode_regions(codec, descriptor, payload, &all, &mut parts, &limits).unwrap();
     let mut blocks = BTreeSet::new();
     for (region, out) in all.iter().zip(&outs) {
-        let from = if region.output == Output::Source { &values } else { &elements };
-        assert!(*out == slow(from, region, descriptor), "{region:?} of {all:?} of {descriptor:?}");
+        assert!(*out == slow(&whole, region, descriptor), "{region:?} of {all:?} of {descriptor:?}");
         blocks.extend(slow_blocks(region, descriptor));
     }
     if codec == Codec::Blosc2 {

@@ -1,7 +1,7 @@
 //! Generates arrays of every kind, and parts of them. The tests on real devices use this module too.
 
 use half::f16;
-use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Resampling, Turn, Warp};
+use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Region, Resampling, Turn, Warp};
 use shardpack_augment::Affine;
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
@@ -101,7 +101,6 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     };
     Some(Region {
         bands,
-        output: if below(4) == 0 { Output::Stored } else { Output::Source },
         layout: if below(2) == 0 { Layout::AsShape } else { Layout::BandMajor },
         ..Region::new(y, x, rows, columns)
     })

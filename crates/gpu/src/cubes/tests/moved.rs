@@ -57,8 +57,6 @@ proptest! {
         let whole = Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap());
         let mut items = Vec::new();
         for (n, region) in [Some(Region::new(0, 0, rows, columns)), region(&[rows, columns, bands], seed)].into_iter().flatten().enumerate() {
-            let output = shardpack_array::Output::Source;
-            let region = Region { output, ..region };
             let count = region.shape_of(&whole.descriptor).unwrap().shape[if region.layout == Layout::AsShape { 2 } else { 0 }];
             let pairs = |of_all: bool| (0..if of_all { 1 } else { count.max(1) }).map(|n| (if n % 5 == 4 { 0.0 } else { 0.3 + n as f32 }, -1.5)).collect();
             let turn = Turn {
