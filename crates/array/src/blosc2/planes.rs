@@ -10,7 +10,7 @@
 //!
 //! A region that needs little of a block decodes only the start of its streams: LZ4 can stop anywhere, and stored
 //! streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each block that it touches,
-//! so this halves the time per patch (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16 take 1.5 ms
+//! so this halves the time per patch (64 × 64 pixels of 480 × 640 × 100 float16 take 1.5 ms
 //! instead of 3.0 ms). Zstd cannot stop early, because a stream of 64 KiB is a single zstd block. For bit planes and
 //! byte deltas, the start of each stream is not enough.
 
