@@ -20,6 +20,7 @@ mod shape;
 mod staged;
 mod tools;
 mod transform;
+mod unit;
 
 pub(crate) use decoder::{RowDecoder, RowTarget};
 pub(crate) use objects::align;

@@ -2,16 +2,14 @@
 
 use super::polygons;
 use super::shape::{RemainingRows, Shape, floats, rows_of};
+use super::unit::UnitEvidence;
 use crate::fields::ViewBoxes;
 use crate::options::{Align, BoxFormat};
-use shardpack_array::{Array, ArrayDecoder};
+use shardpack_array::{Array, ArrayDecoder, floats_of};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldValue, Hint, Limits, Result, Setting, bug, to_usize};
 
 /// Relative rounding error allowed for a box at the border of its picture.
 const ROUNDING: f64 = 1e-6;
-
-/// Largest plausible relative coordinate of a box, as a multiple of the picture's side.
-const FAR: f64 = 10.0;
 
 /// Number of pixels by which a box with rounded coordinates may exceed its picture.
 const BEYOND: f64 = 1.0;
@@ -174,28 +172,11 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Fails if boxes are clearly in the wrong unit. Pixels that are read as relative coordinates would put all boxes
-/// outside the picture. Relative coordinates that are read as pixels would put them all inside the first pixel.
+/// Fails if boxes are clearly in the wrong unit.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
-    let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
-    let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
-    let is_whole = |given: &[f64; 4]| given.iter().all(|number| number.fract() == 0.0);
-    if relative {
-        let Some(given) = boxes.iter().find(far).filter(|given| given.iter().all(|n| n.is_finite())) else {
-            return Ok(());
-        };
-        return Err(Error::usage(format!(
-            "relative boxes must be fractions of the picture's sides, but one is {given:?}"
-        ))
-        .with_hint("leave out `relative` if the boxes are in pixels"));
-    }
-    match boxes.first() {
-        Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => Err(Error::usage(format!(
-            "boxes must be in pixels, but all numbers in the sample are from 0 to 1, for example {first:?}"
-        ))
-        .with_hint("declare the boxes as relative if they are fractions of the picture's sides")),
-        _ => Ok(()),
-    }
+    let mut unit = UnitEvidence::default();
+    boxes.iter().for_each(|numbers| unit.see(*numbers));
+    unit.check(relative, "boxes", "one")
 }
 
 fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u32)], shape: &Shape) -> Result<Array> {
@@ -241,27 +222,12 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
 }
 
 fn numbers(array: &Array) -> Result<Vec<f64>> {
-    macro_rules! all {
-        ($type:ty) => {
-            array.bytes().as_chunks().0.iter().map(|bytes| <$type>::from_le_bytes(*bytes) as f64).collect()
-        };
-    }
-    Ok(match array.dtype() {
-        Dtype::U8 => all!(u8),
-        Dtype::I8 => all!(i8),
-        Dtype::U16 => all!(u16),
-        Dtype::I16 => all!(i16),
-        Dtype::U32 => all!(u32),
-        Dtype::I32 => all!(i32),
-        Dtype::U64 => all!(u64),
-        Dtype::I64 => all!(i64),
-        Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
-        Dtype::F32 => all!(f32),
-        Dtype::F64 => all!(f64),
-        other => {
-            return Err(Error::usage(format!("the array must contain numbers, but its element type is {other}")));
+    match array.dtype() {
+        Dtype::Bool => {
+            Err(Error::usage(format!("the array must contain numbers, but its element type is {}", Dtype::Bool)))
         }
-    })
+        dtype => Ok(floats_of(dtype, array.bytes())),
+    }
 }
 
 #[cfg(test)]

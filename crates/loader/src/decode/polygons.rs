@@ -2,13 +2,11 @@
 //! as in COCO.
 
 use super::shape::{RemainingRows, Shape, check_rows, floats};
+use super::unit::UnitEvidence;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use shardpack_array::Array;
 use shardpack_format::{Error, Limits, Result};
 use std::fmt;
-
-/// Largest plausible coordinate of a relative polygon, as a multiple of the picture's side.
-const FAR: f64 = 10.0;
 
 /// Aligns an array of points, `[…, points, 2]`, with the view. No point is hidden or clipped, and NaN stays NaN.
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
@@ -16,7 +14,7 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
         let expected = "[points, 2] or [polygons, points, 2]";
         return Err(Error::usage(format!("the shape must be {expected}, but is {shape_of:?}")));
     }
-    let mut unit = Unit::default();
+    let mut unit = UnitEvidence::default();
     let (points, _) = numbers.as_chunks::<2>();
     let mut out = Vec::with_capacity(numbers.len());
     for point in points {
@@ -24,7 +22,7 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
         out.extend(placed(*point, relative, shape));
     }
     if shape.is_stored {
-        unit.check(relative)?;
+        unit.check(relative, "polygons", "one point")?;
     }
     floats(&out, shape_of.to_vec())
 }
@@ -50,7 +48,7 @@ pub(crate) fn of_json(
         shape,
         kept,
         objects: 0,
-        unit: Unit::default(),
+        unit: UnitEvidence::default(),
         most_bytes: limits.max_decoded_bytes,
         problem: None,
     };
@@ -61,7 +59,7 @@ pub(crate) fn of_json(
     }
     read.map_err(|error| Error::format("polygons", "valid JSON", format_args!("invalid JSON ({error})")))?;
     if shape.is_stored {
-        walk.unit.check(relative)?;
+        walk.unit.check(relative, "polygons", "one point")?;
     }
     if let Some(kept) = kept {
         check_rows(walk.objects, kept)?;
@@ -75,46 +73,6 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
     [x / to[0], y / to[1]]
 }
 
-/// Evidence for whether coordinates are relative or in pixels.
-#[derive(Default)]
-struct Unit {
-    /// First point that is too far outside the picture to be in relative coordinates.
-    far: Option<[f64; 2]>,
-    /// True if a coordinate is outside the range 0 to 1.
-    beyond: bool,
-    /// First point that does not lie on a whole pixel.
-    between: Option<[f64; 2]>,
-}
-
-impl Unit {
-    fn see(&mut self, point: [f64; 2]) {
-        if !point.iter().all(|number| number.is_finite()) {
-            return;
-        }
-        if self.far.is_none() && point.iter().any(|number| number.abs() > FAR) {
-            self.far = Some(point);
-        }
-        self.beyond |= !point.iter().all(|number| (0.0..=1.0).contains(number));
-        if self.between.is_none() && point.iter().any(|number| number.fract() != 0.0) {
-            self.between = Some(point);
-        }
-    }
-
-    fn check(&self, relative: bool) -> Result<()> {
-        match (relative, self.far, self.beyond, self.between) {
-            (true, Some(point), ..) => Err(Error::usage(format!(
-                "relative polygons must be fractions of the picture's sides, but one point is {point:?}"
-            ))
-            .with_hint("leave out `relative` if the polygons are in pixels")),
-            (false, _, false, Some(point)) => Err(Error::usage(format!(
-                "polygons must be in pixels, but all numbers in the sample are from 0 to 1, for example {point:?}"
-            ))
-            .with_hint("declare the polygons as relative if they are fractions of the picture's sides")),
-            _ => Ok(()),
-        }
-    }
-}
-
 struct PolygonWalk<'a> {
     out: String,
     relative: bool,
@@ -122,7 +80,7 @@ struct PolygonWalk<'a> {
     kept: Option<&'a RemainingRows>,
     /// Number of items read so far from the outermost list.
     objects: usize,
-    unit: Unit,
+    unit: UnitEvidence<2>,
     most_bytes: u64,
     problem: Option<Error>,
 }
@@ -148,6 +106,15 @@ impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
 }
 
 const LISTS: &str = "[x, y, x, y, …] or nested lists of this form";
+
+/// Implements methods of a visitor that refuse values of other types.
+macro_rules! refuse {
+    ($($visit:ident($value:ty) => $found:literal,)+) => {$(
+        fn $visit<E: serde::de::Error>(self, _: $value) -> Result<(), E> {
+            Err(self.walk.refuse(LISTS, $found))
+        }
+    )+};
+}
 
 impl<'de> Visitor<'de> for Items<'_, '_> {
     type Value = ();
@@ -196,24 +163,12 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
         Err(self.walk.refuse(LISTS, "an object"))
     }
 
-    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a string"))
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a boolean"))
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a number"))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<(), E> {
-        self.visit_f64(0.0)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<(), E> {
-        self.visit_f64(0.0)
+    refuse! {
+        visit_str(&str) => "a string",
+        visit_bool(bool) => "a boolean",
+        visit_f64(f64) => "a number",
+        visit_i64(i64) => "a number",
+        visit_u64(u64) => "a number",
     }
 }
 
@@ -309,12 +264,9 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
         self.visit_f64(number as f64)
     }
 
-    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a string"))
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
-        Err(self.walk.refuse(LISTS, "a boolean"))
+    refuse! {
+        visit_str(&str) => "a string",
+        visit_bool(bool) => "a boolean",
     }
 }
 
