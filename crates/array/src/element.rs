@@ -31,6 +31,25 @@ macro_rules! elements {
 
 elements!(u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64);
 
+/// Evaluates an expression with `$type` as the Rust type of an integer `Dtype`. Other arms handle the other types.
+macro_rules! for_integer {
+    ($dtype:expr, $type:ident => $body:expr, $($other:pat => $else:expr),+ $(,)?) => {
+        match $dtype {
+            ::shardpack_format::Dtype::U8 => { type $type = u8; $body }
+            ::shardpack_format::Dtype::I8 => { type $type = i8; $body }
+            ::shardpack_format::Dtype::U16 => { type $type = u16; $body }
+            ::shardpack_format::Dtype::I16 => { type $type = i16; $body }
+            ::shardpack_format::Dtype::U32 => { type $type = u32; $body }
+            ::shardpack_format::Dtype::I32 => { type $type = i32; $body }
+            ::shardpack_format::Dtype::U64 => { type $type = u64; $body }
+            ::shardpack_format::Dtype::I64 => { type $type = i64; $body }
+            $($other => $else,)+
+        }
+    };
+}
+
+pub(crate) use for_integer;
+
 /// A float type that a lossy transform can read: float32 or float64. Float16 is widened first.
 pub(crate) trait Float: Element + Default {
     /// Bits of the canonical quiet NaN.

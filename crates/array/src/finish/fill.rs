@@ -1,7 +1,7 @@
 //! Replaces no-data elements with another value.
 
 use super::singles::RUN;
-use crate::element::{Element, Float, Integer};
+use crate::element::{Element, Float, Integer, for_integer};
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
@@ -77,21 +77,15 @@ impl Fill {
     /// Replaces each value in `out` whose element is no-data. There are at most [`RUN`] elements.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;
-        match decoded {
+        for_integer!(
+            decoded,
+            T => integers::<T>(elements, out, self),
             Dtype::F32 => floats(elements, out, with, <f32 as Float>::from_f64(no_data)),
             Dtype::F64 => floats(elements, out, with, no_data),
             Dtype::F16 => floats(elements, out, with, f16::from_f64(no_data)),
-            Dtype::U8 => integers::<u8>(elements, out, self),
-            Dtype::I8 => integers::<i8>(elements, out, self),
-            Dtype::U16 => integers::<u16>(elements, out, self),
-            Dtype::I16 => integers::<i16>(elements, out, self),
-            Dtype::U32 => integers::<u32>(elements, out, self),
-            Dtype::I32 => integers::<i32>(elements, out, self),
-            Dtype::U64 => integers::<u64>(elements, out, self),
-            Dtype::I64 => integers::<i64>(elements, out, self),
             // Booleans are never converted to floats.
             _ => {}
-        }
+        );
     }
 }
 
@@ -106,17 +100,7 @@ impl Fill {
 /// ```
 #[must_use]
 pub fn integer_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
-    Some(match dtype {
-        Dtype::U8 => u8::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::I8 => i8::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::U16 => u16::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::I16 => i16::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::U32 => u32::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::I32 => i32::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::U64 => u64::from_no_data(value)?.to_le_bytes().to_vec(),
-        Dtype::I64 => i64::from_no_data(value)?.to_le_bytes().to_vec(),
-        _ => return None,
-    })
+    for_integer!(dtype, T => Some(T::from_no_data(value)?.to_le_bytes().to_vec()), _ => None)
 }
 
 /// Converts a number to a little-endian element of the given type. Returns `None` if the type cannot represent it.

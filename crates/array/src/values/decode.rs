@@ -1,6 +1,6 @@
 //! Decodes stored elements to values (spec §4.3).
 
-use crate::element::Element;
+use crate::element::{Element, for_integer};
 use crate::halves;
 use half::f16;
 use shardpack_base::parts::{check_length, part, part_mut};
@@ -164,35 +164,30 @@ fn fixed_of<S: Element + Default + Into<u16>>(
     Ok(())
 }
 
+/// Converts stored integers to another type. The writer has checked that no value changes. A value from a malicious file
+/// may wrap around, which does no harm.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_lossless,
+    clippy::unnecessary_cast,
+    reason = "see above"
+)]
 fn integers(from: Dtype, to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    match from {
-        Dtype::U8 => widen::<u8>(to, stored, out),
-        Dtype::I8 => widen::<i8>(to, stored, out),
-        Dtype::U16 => widen::<u16>(to, stored, out),
-        Dtype::I16 => widen::<i16>(to, stored, out),
-        Dtype::U32 => widen::<u32>(to, stored, out),
-        Dtype::I32 => widen::<i32>(to, stored, out),
-        Dtype::U64 => widen::<u64>(to, stored, out),
-        Dtype::I64 => widen::<i64>(to, stored, out),
-        _ => Err(Error::format("stored type for the integer transform", "an integer type", from)),
-    }
-}
-
-fn widen<S: Widen>(to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    match to {
-        Dtype::U8 => convert(S::to_u8, stored, out),
-        Dtype::I8 => convert(S::to_i8, stored, out),
-        Dtype::U16 => convert(S::to_u16, stored, out),
-        Dtype::I16 => convert(S::to_i16, stored, out),
-        Dtype::U32 => convert(S::to_u32, stored, out),
-        Dtype::I32 => convert(S::to_i32, stored, out),
-        Dtype::U64 => convert(S::to_u64, stored, out),
-        Dtype::I64 => convert(S::to_i64, stored, out),
-        Dtype::F16 => convert(|s: S| f16::from_f32(s.to_f32()), stored, out),
-        Dtype::F32 => convert(S::to_f32, stored, out),
-        Dtype::F64 => convert(S::to_f64, stored, out),
-        _ => return Err(Error::format("decoded type for the integer transform", "a numeric type", to)),
-    }
+    for_integer!(
+        from,
+        S => for_integer!(
+            to,
+            D => convert(|value: S| value as D, stored, out),
+            Dtype::F16 => convert(|value: S| f16::from_f32(value as f32), stored, out),
+            Dtype::F32 => convert(|value: S| value as f32, stored, out),
+            Dtype::F64 => convert(|value: S| value as f64, stored, out),
+            _ => return Err(Error::format("decoded type for the integer transform", "a numeric type", to)),
+        ),
+        _ => return Err(Error::format("stored type for the integer transform", "an integer type", from)),
+    );
     Ok(())
 }
 
@@ -206,46 +201,6 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
         D::store(&to, out);
     }
 }
-
-/// Converts stored integers to other integer types. The writer has checked that no value changes. A value from a
-/// malicious file may wrap around, which does no harm.
-trait Widen: Element + Default {
-    fn to_u8(self) -> u8;
-    fn to_i8(self) -> i8;
-    fn to_u16(self) -> u16;
-    fn to_i16(self) -> i16;
-    fn to_u32(self) -> u32;
-    fn to_i32(self) -> i32;
-    fn to_u64(self) -> u64;
-    fn to_i64(self) -> i64;
-    fn to_f32(self) -> f32;
-    fn to_f64(self) -> f64;
-}
-
-macro_rules! widen {
-    ($($type:ty),*) => {
-        $(
-        #[allow(
-            clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, clippy::cast_possible_wrap,
-            clippy::cast_lossless, clippy::unnecessary_cast, reason = "see the trait"
-        )]
-        impl Widen for $type {
-            fn to_u8(self) -> u8 { self as u8 }
-            fn to_i8(self) -> i8 { self as i8 }
-            fn to_u16(self) -> u16 { self as u16 }
-            fn to_i16(self) -> i16 { self as i16 }
-            fn to_u32(self) -> u32 { self as u32 }
-            fn to_i32(self) -> i32 { self as i32 }
-            fn to_u64(self) -> u64 { self as u64 }
-            fn to_i64(self) -> i64 { self as i64 }
-            fn to_f32(self) -> f32 { self as f32 }
-            fn to_f64(self) -> f64 { self as f64 }
-        }
-        )*
-    };
-}
-
-widen!(u8, i8, u16, i16, u32, i32, u64, i64);
 
 fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], out: &mut [u8]) -> Result<()> {
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());

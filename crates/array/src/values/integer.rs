@@ -2,7 +2,7 @@
 
 use super::scan::{ROUND, Scan};
 use super::{Job, Request, StoredValues, arrangement, is_plain, keep};
-use crate::element::{Float, Integer};
+use crate::element::{Float, Integer, for_integer};
 use crate::elements::Elements;
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
@@ -152,16 +152,7 @@ pub(super) fn store(
     request: &Request,
     elements: &mut Elements<'_>,
 ) -> EncodeResult<StoredValues> {
-    match array.dtype() {
-        Dtype::U16 => narrow::<u16>(array, request, elements),
-        Dtype::I16 => narrow::<i16>(array, request, elements),
-        Dtype::U32 => narrow::<u32>(array, request, elements),
-        Dtype::I32 => narrow::<i32>(array, request, elements),
-        Dtype::U64 => narrow::<u64>(array, request, elements),
-        Dtype::I64 => narrow::<i64>(array, request, elements),
-        Dtype::I8 => narrow::<i8>(array, request, elements),
-        _ => narrow::<u8>(array, request, elements),
-    }
+    for_integer!(array.dtype(), T => narrow::<T>(array, request, elements), _ => narrow::<u8>(array, request, elements))
 }
 
 fn narrow<T: Integer>(
