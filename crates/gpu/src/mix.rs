@@ -2,7 +2,7 @@
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
-use crate::pictures::Dtype;
+use crate::pictures::PixelType;
 use shardpack_augment::Mixed;
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
@@ -63,15 +63,6 @@ fn blocks(elements: u64) -> Option<u32> {
     u32::try_from(elements.div_ceil(u64::from(THREADS)).clamp(1, MOST_BLOCKS)).ok()
 }
 
-fn kind_of(dtype: Dtype) -> u32 {
-    match dtype {
-        Dtype::Uint8 => 0,
-        Dtype::Float16 => 1,
-        Dtype::Bfloat16 => 2,
-        Dtype::Float32 => 3,
-    }
-}
-
 fn starts(rows: &[Range<usize>]) -> Vec<u8> {
     rows.iter().flat_map(|row| (row.start as u64).to_le_bytes()).collect()
 }
@@ -89,9 +80,9 @@ impl DeviceMix for RowMix {
         };
         // Rectangles of masks are copied as bytes.
         let bytes_of = to_usize(self.dtype.bytes()).max(1);
-        let (dtype, element) = match Dtype::of(self.dtype) {
+        let (dtype, element) = match PixelType::of(self.dtype) {
             Some(dtype) => (dtype, 1),
-            None if is_rectangle == 1 => (Dtype::Uint8, bytes_of),
+            None if is_rectangle == 1 => (PixelType::Uint8, bytes_of),
             None => return None,
         };
         let bytes = rows.first()?.len();
@@ -106,7 +97,7 @@ impl DeviceMix for RowMix {
         let (width, channels) = (self.columns.max(1), self.channels.max(1));
         let height = (bytes / bytes_of / channels) / width;
         let mut params = Params::new().address(memory.out).address(memory.work);
-        params = params.u32(number(rows.len())?).u32(kind_of(dtype));
+        params = params.u32(number(rows.len())?).u32(dtype.code());
         params = params.address(elements).f32(own).f32(other).u32(is_rectangle);
         params = params.u32(u32::from(self.layout == PixelLayout::ChannelsHeightWidth));
         for value in [channels, element, height, width, top, left, high, wide] {
@@ -125,9 +116,9 @@ impl DeviceMix for RowMosaic {
 
     fn mixing(&self, rows: &[Range<usize>], memory: MixMemory) -> Option<Mixing> {
         let (element, bytes) = (to_usize(self.dtype.bytes()), self.row_bytes());
-        let dtype = match (self.is_bilinear, Dtype::of(self.dtype)) {
+        let dtype = match (self.is_bilinear, PixelType::of(self.dtype)) {
             (true, dtype) => dtype?,
-            (false, _) => Dtype::Uint8,
+            (false, _) => PixelType::Uint8,
         };
         let fits = |row: &Range<usize>| {
             row.len() == bytes && row.end <= memory.output_bytes && row.start.is_multiple_of(dtype.bytes())
@@ -155,7 +146,7 @@ impl DeviceMix for RowMosaic {
         let mut params = Params::new().address(memory.out).address(before).address(memory.work).address(mosaics_at);
         params = params.address(tiles_at).address(copied.start as u64);
         params = self.fill.iter().fold(params, |params, bits| params.address(*bits));
-        params = params.u32(number(rows.len())?).u32(kind_of(dtype)).u32(number(element)?);
+        params = params.u32(number(rows.len())?).u32(dtype.code()).u32(number(element)?);
         params = params.u32(u32::from(self.is_bilinear));
         params = params.u32(u32::from(self.layout == PixelLayout::ChannelsHeightWidth));
         params = params.u32(number(self.channels)?).u32(height).u32(width);

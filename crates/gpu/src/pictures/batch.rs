@@ -4,7 +4,7 @@ use super::layout::{
     BORDER_BYTES, BORDER_THREADS, BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES,
     ODD_ENTROPY, ODD_RANGE, PACKED, PIXEL_THREADS, TILE_BYTES, WARP_BLOCKS_BYTES,
 };
-use super::options::{Dtype, Output};
+use super::options::Output;
 use super::totals::Totals;
 use crate::driver::{Launch, Params};
 use shardpack_format::to_usize;
@@ -237,16 +237,10 @@ pub(super) fn written(params: Params, output: Option<&Output>) -> Params {
     let Some(output) = output else {
         return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);
     };
-    let dtype = match output.dtype {
-        Dtype::Uint8 => 0,
-        Dtype::Float16 => 1,
-        Dtype::Bfloat16 => 2,
-        Dtype::Float32 => 3,
-    };
     let channels_first = match output.layout {
         PixelLayout::HeightWidthChannels => 0,
         PixelLayout::ChannelsHeightWidth => 1 + output.planes_between,
     };
     let floats = output.scaling.scale.into_iter().chain(output.scaling.bias);
-    floats.fold(params.u32(dtype).u32(channels_first), Params::f32)
+    floats.fold(params.u32(output.dtype.code()).u32(channels_first), Params::f32)
 }

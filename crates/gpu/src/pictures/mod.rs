@@ -40,7 +40,7 @@ pub(crate) use clips::keep_clip;
 pub(crate) use kept::keep;
 pub(crate) use kernels::SOURCE;
 pub(crate) use levels::{LevelsBatch, StagedLevels};
-pub(crate) use options::{Dtype, Output, StagingOptions};
+pub(crate) use options::{Output, PixelType, StagingOptions};
 pub(crate) use prepared::{Destination, PreparedPicture, Shown};
 pub(crate) use reason::Reason;
 pub(crate) use shape::DecodeShape;

@@ -3,8 +3,9 @@
 use shardpack_format::ElementType;
 use shardpack_jpeg::{JpegHeader, PixelLayout, Scaling};
 
+/// Element type of rendered pixels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Dtype {
+pub(crate) enum PixelType {
     /// Levels, 0 to 255.
     #[default]
     Uint8,
@@ -14,13 +15,24 @@ pub(crate) enum Dtype {
     Float32,
 }
 
-impl Dtype {
+impl PixelType {
     #[must_use]
     pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::Uint8 => 1,
             Self::Float16 | Self::Bfloat16 => 2,
             Self::Float32 => 4,
+        }
+    }
+
+    /// Returns the number by which the kernels know the type.
+    #[must_use]
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            Self::Uint8 => 0,
+            Self::Float16 => 1,
+            Self::Bfloat16 => 2,
+            Self::Float32 => 3,
         }
     }
 
@@ -39,7 +51,7 @@ impl Dtype {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Output {
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: PixelType,
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
     /// Number of planes from other frames between two channel planes of a picture.

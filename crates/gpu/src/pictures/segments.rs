@@ -115,25 +115,9 @@ pub(super) fn select(
     found: &mut Vec<Segment>,
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<usize, Reason> {
-    let mut runs = runs(frame, shown);
-    let mut run = runs.next();
-    let (mut run_start, mut bytes) = (0, 0);
-    walk(scan, frame, |index, Range { start, end }| {
-        if let Some(needed) = run.as_ref().filter(|run| run.contains(&index)) {
-            if index == *needed.start() {
-                run_start = start;
-            }
-            found.push(Segment { offset: offset(bytes + start - run_start)?, number: index, tail: Tail::Marker });
-            if index == *needed.end() {
-                ranges.push(run_start..end);
-                bytes += end - run_start;
-                run = runs.next();
-            }
-        }
-        Ok(())
-    })?;
-    found.push(end(bytes)?);
-    if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) }
+    let mut table = Vec::new();
+    starts(scan, frame, &mut table)?;
+    select_known(table.as_chunks().0, frame, shown, found, ranges)
 }
 
 /// Appends the start of each segment of a scan, and the end of the last one, as little-endian numbers.

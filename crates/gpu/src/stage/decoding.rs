@@ -3,7 +3,7 @@
 use super::staging::Staging;
 use crate::cubes;
 use crate::driver::Pinned;
-use crate::pictures::{self, Dtype, StagedLevels};
+use crate::pictures::{self, PixelType, StagedLevels};
 use shardpack_format::{ArrayDescriptor, Codec};
 use shardpack_jpeg::{Interpolation, View};
 use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, RecordValue, SlotRoom};
@@ -28,7 +28,7 @@ impl Decoding {
         match field.source {
             // The host writes the rows of clips itself.
             FieldSource::Picture { clip: Some(_), .. } if self == Self::Host => false,
-            FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
+            FieldSource::Picture { .. } => PixelType::of(field.dtype).is_some(),
             FieldSource::Array { .. } | FieldSource::Volume { .. } | FieldSource::Mask { .. } if self == Self::Host => {
                 false
             }

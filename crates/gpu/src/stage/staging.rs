@@ -143,7 +143,7 @@ impl<M: Block> Staging<M> {
         }
         match *value {
             RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits, clip } => {
-                let dtype = pictures::Dtype::of(dtype).ok_or("device does not support this output dtype")?;
+                let dtype = pictures::PixelType::of(dtype).ok_or("device does not support this output dtype")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling, planes_between: 0 };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let first = crops.map(|crops| (crops.first_field, spot.row));
@@ -363,7 +363,7 @@ impl<M: Block> Staging<M> {
         count: usize,
     ) -> Option<(StagedLevels, ArenaPart<'a>)> {
         let PictureElements { dtype, layout, scaling } = *elements;
-        let output = Output { dtype: pictures::Dtype::of(dtype)?, layout, scaling, planes_between: 0 };
+        let output = Output { dtype: pictures::PixelType::of(dtype)?, layout, scaling, planes_between: 0 };
         let width = output.dtype.bytes();
         if !self.has(spot) || !spot.bytes.len().is_multiple_of(width) || !spot.bytes.start.is_multiple_of(width) {
             return None;

@@ -69,10 +69,10 @@ fn decoded(
 fn converted(levels: &[u8], output: &Output) -> Vec<u8> {
     use shardpack_format::Dtype as Stored;
     let dtype = match output.dtype {
-        Dtype::Uint8 => Stored::U8.into(),
-        Dtype::Float16 => Stored::F16.into(),
-        Dtype::Bfloat16 => ElementType::Bf16,
-        Dtype::Float32 => Stored::F32.into(),
+        PixelType::Uint8 => Stored::U8.into(),
+        PixelType::Float16 => Stored::F16.into(),
+        PixelType::Bfloat16 => ElementType::Bf16,
+        PixelType::Float32 => Stored::F32.into(),
     };
     on_host::converted(levels, output.layout, &output.scaling, dtype)
 }
@@ -200,7 +200,8 @@ pub(crate) fn rendering(random: &mut Random, size: (u32, u32), layout: PixelLayo
 
 pub(crate) fn output(random: &mut Random) -> Output {
     let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][random.below(2) as usize];
-    let dtype = [Dtype::Uint8, Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][random.below(5) as usize];
+    let dtype = [PixelType::Uint8, PixelType::Uint8, PixelType::Float16, PixelType::Bfloat16, PixelType::Float32]
+        [random.below(5) as usize];
     let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap();
     Output { dtype, layout, scaling, planes_between: 0 }
 }

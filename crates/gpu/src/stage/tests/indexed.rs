@@ -7,14 +7,14 @@ use crate::driver::Heap;
 use crate::gather::MARGIN;
 use crate::pictures::tests::indexed::index_of;
 use crate::pictures::tests::{on_host, output, rendering};
-use crate::pictures::{Dtype, Output};
+use crate::pictures::{Output, PixelType};
 use crate::stage::decoding::Decoding;
 use crate::stage::staging::Staging;
 use crate::stage::store::{Backing, Store};
 use crate::stage::stored_array::KeptValue;
 use proptest::prelude::*;
 use shardpack_array::ZstdDecoder;
-use shardpack_format::{Dtype as Stored, ElementType, Limits};
+use shardpack_format::{Dtype, ElementType, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_jpeg::{JpegDecoder, PixelLayout, Placement, Rendering, StoredPicture, View};
 use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom};
@@ -78,12 +78,12 @@ impl Row {
     }
 }
 
-fn element(dtype: Dtype) -> ElementType {
+fn element(dtype: PixelType) -> ElementType {
     match dtype {
-        Dtype::Uint8 => Stored::U8.into(),
-        Dtype::Float16 => Stored::F16.into(),
-        Dtype::Bfloat16 => ElementType::Bf16,
-        Dtype::Float32 => Stored::F32.into(),
+        PixelType::Uint8 => Dtype::U8.into(),
+        PixelType::Float16 => Dtype::F16.into(),
+        PixelType::Bfloat16 => ElementType::Bf16,
+        PixelType::Float32 => Dtype::F32.into(),
     }
 }
 
@@ -192,7 +192,7 @@ fn predicted_memory_suffices() {
             clip: None,
             is_shown_before: false,
         };
-        let spec = FieldSpec { name: "image", dtype: Stored::U8.into(), source };
+        let spec = FieldSpec { name: "image", dtype: Dtype::U8.into(), source };
         let (record_bytes, output_bytes) = (record_bytes as u64, row_bytes as u64);
         let sizes = FieldRows { rows: 6, record_bytes, output_bytes, pixels: 0 };
         for (decoding, is_kept) in [(Decoding::Records, false), (Decoding::Resident, true)] {
