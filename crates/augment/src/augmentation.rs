@@ -154,7 +154,8 @@ impl Own<'_> {
     }
 }
 
-fn between(range: (f64, f64), draw: f64) -> f64 {
+/// Returns the number in `range` that a draw from 0 to 1 selects.
+pub(super) fn between(range: (f64, f64), draw: f64) -> f64 {
     range.0 + (range.1 - range.0) * draw
 }
 

@@ -2,6 +2,7 @@
 //! visible.
 
 use super::affine::{Affine, PixelMap};
+use super::augmentation::between;
 use super::parse::OptionList;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
@@ -64,7 +65,6 @@ impl Mosaic {
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and twice the side")]
     pub fn resolve(&self, draws: &Draws, height: u32, width: u32) -> Option<MosaicPlan> {
-        let between = |(low, high): (f64, f64), draw: f64| low + (high - low) * draw;
         let [chance, turn] = draws.pair(FIRST);
         let [x, y] = draws.pair(FIRST + 1);
         let [scale, shear_x] = draws.pair(FIRST + 2);

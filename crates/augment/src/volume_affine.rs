@@ -1,5 +1,6 @@
 //! Random affine maps of the boxes of volumes, about all three axes.
 
+use super::augmentation::between;
 use shardpack_format::{Error, Result};
 
 /// Largest angle in degrees, in either direction.
@@ -46,10 +47,6 @@ struct Chosen {
     degrees: [f64; 3],
     scale: [f64; 3],
     shift: [f64; 3],
-}
-
-fn between(range: (f64, f64), draw: f64) -> f64 {
-    range.0 + (range.1 - range.0) * draw
 }
 
 impl VolumeAffine {

@@ -4,7 +4,9 @@ use super::added::AddedRecords;
 use super::points::stored_boxes;
 use super::recipe::Recipe;
 use super::shape::{Shape, VisiblePart, moves};
-use crate::fields::{Col, FieldPlan, Followed, ViewBoxes, limits_of_a_part, orientation_of, segments_of};
+use crate::fields::{
+    Col, FieldPlan, Followed, ViewBoxes, limits_of_a_part, media_type_of, orientation_of, segments_of,
+};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
 use crate::supply::{LargeRecord, StagedValue};
@@ -93,10 +95,7 @@ impl<'a> RowRecord<'a> {
         view: View,
         orientation: Option<Col>,
     ) -> Result<(&'v str, Rendering), FormatError> {
-        let media_type = std::str::from_utf8(value.descriptor).map_err(|e| {
-            let found = format!("an invalid byte at position {}", e.valid_up_to());
-            FormatError::format("picture media type", "UTF-8", found)
-        })?;
+        let media_type = media_type_of(value)?;
         let orientation = orientation_of(orientation, self.shard, self.at.record, value);
         let Recipe { layout, .. } = *self.recipe;
         Ok((media_type, Rendering { view, key: self.recipe.key(self.at), orientation, layout }))

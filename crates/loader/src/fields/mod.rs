@@ -13,7 +13,9 @@ pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
-pub(crate) use picture::{ClipField, CropField, Followed, JPEG, ViewBoxes, mask_size, orientation_of, segments_of};
+pub(crate) use picture::{
+    ClipField, CropField, Followed, JPEG, ViewBoxes, mask_size, media_type_of, orientation_of, segments_of,
+};
 pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 

@@ -4,7 +4,7 @@ use super::PictureField;
 use super::axis::Col;
 use crate::options::{BoxFormat, Clip};
 use shardpack_augment::Augmentation;
-use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, saturating_u64};
+use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Result, saturating_u64};
 use shardpack_jpeg::{Crops, DrawKey, Frames, PixelLayout, View};
 use shardpack_reader::Shard;
 use std::sync::Arc;
@@ -104,6 +104,13 @@ impl PictureField {
     pub(crate) fn key(&self, of_sample: DrawKey) -> DrawKey {
         of_sample.of_crop(self.crop.as_ref().map_or(0, |crop| crop.number))
     }
+}
+
+pub(crate) fn media_type_of<'v>(value: &FieldValue<'v>) -> Result<&'v str> {
+    std::str::from_utf8(value.descriptor).map_err(|e| {
+        let found = format!("an invalid byte at position {}", e.valid_up_to());
+        Error::format("picture media type", "UTF-8", found)
+    })
 }
 
 /// Returns the orientation of a picture, from a column of the index or else from the picture itself.

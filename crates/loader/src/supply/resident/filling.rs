@@ -3,7 +3,7 @@
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{
     ArrayField, FieldPlan, FieldType, Fields, Followed, JPEG, MaskField, PictureField, limits_of_a_part, mask_size,
-    orientation_of, segments_of,
+    media_type_of, orientation_of, segments_of,
 };
 use crate::patches::ClassPlan;
 use crate::stage::{Clip, Keeper, RecordValue, slots};
@@ -418,10 +418,7 @@ fn picture_size(
     let limits = &shard.options().limits;
     let Some(position) = shard.stored_at(picture.position) else { return Ok(None) };
     let Some(value) = Record::field_at(frame, bytes, position, limits)? else { return Ok(None) };
-    let media_type = std::str::from_utf8(value.descriptor).map_err(|e| {
-        let found = format!("an invalid byte at position {}", e.valid_up_to());
-        FormatError::format("picture media type", "UTF-8", found)
-    })?;
+    let media_type = media_type_of(&value)?;
     let orientation = orientation_of(picture.orientation, shard, record, &value);
     let (height, width) = PictureDecoder::new(limits.clone()).size_of(media_type, value.bytes, orientation)?;
     Ok(Some([height, width]))
