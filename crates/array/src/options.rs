@@ -4,7 +4,7 @@ use crate::codecs::Coder;
 use crate::filter::Filter;
 use crate::settings::{ArrayLayout, ValueRule, check_filter, check_max_error};
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Hint, Result, Setting};
+use shardpack_format::{Error, Hint, Result, Setting, bug};
 
 /// How the values of float arrays are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -134,7 +134,8 @@ impl ArrayOptions {
                 vec![ValueRule::IntegerOrFixed { max_error }, ValueRule::IntegerOrF16OrFixed { max_error }]
             }
             (Values::Fixed, Some(max_error)) => vec![ValueRule::Fixed { max_error }],
-            (Values::F16, _) | (Values::Fixed, None) => vec![ValueRule::F16],
+            (Values::F16, _) => vec![ValueRule::F16],
+            (Values::Fixed, None) => bug("the options of an array were not checked"),
         }
     }
 }

@@ -163,17 +163,16 @@ const fn is_full(error: result::DriverError) -> bool {
 }
 
 fn refused(device: &Device, error: result::DriverError, len: usize) -> GpuError {
-    let what = "device memory";
     if !is_full(error) {
-        return GpuError::of(what)(error);
+        return GpuError::of("cuMemAlloc")(error);
     }
     let (free, total) = device.free_bytes().unwrap_or((0, device.properties().memory_bytes));
-    GpuError::OutOfMemory { what, needed: len as u64, free, total }
+    GpuError::OutOfMemory { what: "device memory", needed: len as u64, free, total }
 }
 
 fn unpinned(error: result::DriverError, len: usize) -> GpuError {
     match is_full(error) {
         true => GpuError::Unpinned { needed: len as u64 },
-        false => GpuError::of("pinned memory")(error),
+        false => GpuError::of("cuMemHostAlloc")(error),
     }
 }

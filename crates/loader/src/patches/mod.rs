@@ -61,8 +61,10 @@ pub(crate) struct PatchPlan {
 
 impl PartialEq for PatchPlan {
     fn eq(&self, other: &Self) -> bool {
-        (self.unit, self.most, &self.counts, &self.parts, &self.classes, self.is_staged)
-            == (other.unit, other.most, &other.counts, &other.parts, &other.classes, other.is_staged)
+        let planned =
+            |plan: &Self| (plan.grid, plan.unit, plan.most, plan.row_bytes, plan.shared_bytes, plan.is_staged);
+        planned(self) == planned(other)
+            && (&self.counts, &self.parts, &self.classes) == (&other.counts, &other.parts, &other.classes)
     }
 }
 

@@ -170,10 +170,16 @@ impl LargeRecord {
         (number < self.parts.len()).then_some(number)
     }
 
-    pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartScratch, counters: &Counters) {
+    pub(crate) fn work(
+        &self,
+        number: usize,
+        decoder: &mut ArrayDecoder,
+        scratch: &mut PartScratch,
+        counters: &Counters,
+    ) {
         // After a failure, decoding is pointless, because the record is then read whole.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
-        if wanted && self.part(number, decoder, bench, counters).is_none() {
+        if wanted && self.part(number, decoder, scratch, counters).is_none() {
             self.fail();
         }
     }
@@ -204,7 +210,7 @@ impl LargeRecord {
         &self,
         number: usize,
         decoder: &mut ArrayDecoder,
-        bench: &mut PartScratch,
+        scratch: &mut PartScratch,
         counters: &Counters,
     ) -> Option<()> {
         let part = self.parts.get(number)?;
@@ -217,13 +223,12 @@ impl LargeRecord {
             _ => None,
         };
         match (to, split) {
-            (Some(to), None) => self.read(part, Some(to.bytes()), &mut bench.bytes, crc, counters),
-            (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
-            (None, Some(_)) => self.read(part, None, &mut bench.bytes, crc, counters),
+            (Some(to), None) => self.read(part, Some(to.bytes()), &mut scratch.bytes, crc, counters),
+            (None, _) => self.read(part, None, &mut scratch.bytes, crc, counters),
             (Some(PartTarget::Stage { .. }), Some(_)) => None,
             (Some(PartTarget::Row(to)), Some((split, number))) => {
-                class_room(&mut bench.bytes, length as u64).ok()?;
-                let bytes = bench.bytes.get_mut(..length)?;
+                class_room(&mut scratch.bytes, length as u64).ok()?;
+                let bytes = scratch.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
                 *ends = decoder.decode_part(split, number, bytes, to).ok()?;
