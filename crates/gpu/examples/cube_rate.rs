@@ -21,7 +21,7 @@ use shardpack_augment::Affine;
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Limits};
 use shardpack_gpu::kernels::CudaSlot;
 use shardpack_gpu::{CudaStage, GpuError};
-use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
+use shardpack_loader::stage::{ArrayValue, Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use shardpack_reader::Dataset;
 use std::error::Error;
 use std::time::Instant;
@@ -168,17 +168,8 @@ fn lane(
     slot.begin(end);
     for (cube, spot) in &spots {
         let (Stored { codec, descriptor, payload }, finish) = (cube, finish(cube));
-        let value = RecordValue::Array {
-            codec: *codec,
-            descriptor,
-            bytes: payload,
-            region: None,
-            voxels: None,
-            finish: &finish,
-            noise: None,
-            memo: None,
-            limits: &limits,
-        };
+        let array = ArrayValue { codec: *codec, descriptor, bytes: payload, part: None, limits: &limits };
+        let value = RecordValue::Array { array, finish: &finish, noise: None, memo: None };
         if let Prepared::Refused(reason) = slot.prepare(spot, &value, zstd) {
             return Err(format!("the device does not take the array: {reason}").into());
         }

@@ -27,8 +27,8 @@ use shardpack_gpu::GpuError;
 use shardpack_gpu::kernels::{Arena, Heap, Loan, LoanPart};
 use shardpack_loader::order::End;
 use shardpack_loader::stage::{
-    DeviceId, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot, StagedPart,
-    StagedParts, StagedRoom, StreamHandle, Ticket,
+    ArrayValue, DeviceId, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot,
+    StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use shardpack_loader::{ArrayDtype, Loader, LoaderOptions, LoaderStats};
 use shardpack_reader::Dataset;
@@ -193,10 +193,10 @@ impl Stage for Memory {
 
 /// Reads every number in the tables, like the stage of a device.
 fn walk(value: &RecordValue<'_>) -> Prepared {
-    let RecordValue::Array { codec, descriptor, bytes, limits, .. } = *value else {
+    let RecordValue::Array { array, .. } = *value else {
         return Prepared::Refused("odd".into());
     };
-    match Units::walk(codec, descriptor, bytes, limits) {
+    match Units::walk(array.codec, array.descriptor, array.bytes, array.limits) {
         Ok(units) => {
             std::hint::black_box(units);
             Prepared::Taken(None)
@@ -220,7 +220,9 @@ impl StageSlot for Slot {
     }
 
     fn prepare(&self, _: &Spot, value: &RecordValue<'_>, _: &mut ZstdDecoder) -> Prepared {
-        let RecordValue::Array { bytes, .. } = *value else { return Prepared::Refused("odd".into()) };
+        let RecordValue::Array { array: ArrayValue { bytes, .. }, .. } = *value else {
+            return Prepared::Refused("odd".into());
+        };
         let arena = self.arena.read().unwrap_or_else(PoisonError::into_inner);
         let Some(claim) = arena.claim(bytes.len()) else { return Prepared::Refused("full".into()) };
         claim.bytes.copy_from_slice(bytes);

@@ -8,15 +8,7 @@
 use super::wire::{Pick, chunk_bands};
 use shardpack_array::{Bands, Finish, Region, Turn, Voxels};
 use shardpack_format::{ArrayDescriptor, Error, Layout, Result};
-use shardpack_loader::stage::MaskView;
-
-/// The requested part of an array.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Part<'a> {
-    Region(&'a Region),
-    /// A box of a volume.
-    Voxels(&'a Voxels),
-}
+use shardpack_loader::stage::{ArrayPart, MaskView};
 
 /// An array treated as a cube, and its requested part.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,23 +91,16 @@ impl Picks {
     }
 }
 
-impl<'a> Part<'a> {
-    /// Returns the requested part, or `None` for the whole array in stored order.
-    pub(crate) fn of(region: Option<&'a Region>, voxels: Option<&'a Voxels>) -> Option<Self> {
-        voxels.map(Self::Voxels).or(region.map(Self::Region))
-    }
-}
-
 impl<'a> Ask<'a> {
     /// Creates the request for `part`, or for the whole array in shape order, with the conversion `finish`.
     ///
     /// # Errors
     /// `Usage` if the part is outside the array, the array has a different number of axes than the part, or the
     /// conversion does not fit the array; `Format` if a size overflows.
-    pub(super) fn new(descriptor: &'a ArrayDescriptor, part: Option<Part<'_>>, finish: &Finish) -> Result<Self> {
+    pub(super) fn new(descriptor: &'a ArrayDescriptor, part: Option<ArrayPart<'_>>, finish: &Finish) -> Result<Self> {
         let mut ask = match part {
-            Some(Part::Region(region)) => Self::of_region(descriptor, region)?,
-            Some(Part::Voxels(voxels)) => return Self::of_voxels(descriptor, voxels, finish),
+            Some(ArrayPart::Region(region)) => Self::of_region(descriptor, region)?,
+            Some(ArrayPart::Voxels(voxels)) => return Self::of_voxels(descriptor, voxels, finish),
             None if finish.turn.is_none() && finish.warp.is_none() => Self::whole(descriptor)?,
             None => Self::of_region(descriptor, &Region::whole(descriptor)?)?,
         };

@@ -1,10 +1,11 @@
 //! Finds the blocks that a part of an array needs. Other blocks are neither uploaded nor decoded. For example, a patch
 //! of 32 × 32 pixels in a scene of 400 × 400 pixels with 100 adjacent bands needs a twelfth of the blocks.
 
-use super::ask::{Ask, Part, Picks};
+use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
 use shardpack_array::Region;
 use shardpack_format::{ArrayDescriptor, Layout, bug, to_usize};
+use shardpack_loader::stage::ArrayPart;
 use std::ops::Range;
 
 const EACH: u64 = BLOCK_ELEMENTS as u64;
@@ -93,10 +94,10 @@ pub(crate) struct Most {
 }
 
 impl Most {
-    pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<Part<'_>>) -> Self {
+    pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<ArrayPart<'_>>) -> Self {
         let (all, blocks) = match part {
-            Some(Part::Region(region)) => most_blocks(descriptor, Some(region)),
-            Some(Part::Voxels(voxels)) => most_blocks_of_a_box(descriptor, voxels.size),
+            Some(ArrayPart::Region(region)) => most_blocks(descriptor, Some(region)),
+            Some(ArrayPart::Voxels(voxels)) => most_blocks_of_a_box(descriptor, voxels.size),
             None => most_blocks(descriptor, None),
         };
         // This cannot overflow, because `ArrayDescriptor::parse` rejects larger arrays.
@@ -275,7 +276,7 @@ mod tests {
                     false => Bands::Range(one.min(other)..one.max(other) + 1),
                 };
             }
-            let blocks = Blocks::of(&Ask::new(&descriptor, Some(Part::Region(&region)), &Finish::NOTHING).unwrap());
+            let blocks = Blocks::of(&Ask::new(&descriptor, Some(ArrayPart::Region(&region)), &Finish::NOTHING).unwrap());
             let expected = by_elements(&descriptor, &region);
             for (number, needed) in expected.iter().enumerate() {
                 // If bands are stored side by side, omitting blocks between listed bands is not worthwhile.

@@ -29,7 +29,6 @@ mod volume;
 mod wire;
 mod work;
 
-pub(crate) use ask::Part;
 pub(crate) use blocks::Most;
 pub(crate) use fault::Fault;
 pub(crate) use kept::keep;

@@ -1,7 +1,7 @@
 //! An array that any thread can prepare, and that can then be copied to any free part of the slot.
 
 use super::affine::AffineRow;
-use super::ask::{Ask, Part, Picks};
+use super::ask::{Ask, Picks};
 use super::blocks::Blocks;
 use super::kept::{KeptArray, keep};
 use super::payload::{KeptPayload, PayloadSource};
@@ -14,8 +14,8 @@ use super::volume::VolumeRow;
 use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands};
 use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
-use shardpack_loader::stage::{MaskView, RowNoise};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Result, Transform, bug};
+use shardpack_loader::stage::{ArrayPart, ArrayValue, MaskView, RowNoise};
 
 /// Number of chunks of bands per warp. Used if each chunk can be decoded without the previous one.
 const CHUNKS_EACH: u32 = 4;
@@ -57,7 +57,7 @@ impl<'a> From<&'a MaskView> for AfterDecoding<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares `part`, or the whole array in shape order. `steps` is the conversion or the view that follows decoding.
+    /// Prepares an array or its part. `steps` is the conversion or the view that follows decoding.
     ///
     /// Makes the same checks that the host's decoder makes before it decodes. The kernels check the content of
     /// compressed streams.
@@ -66,16 +66,9 @@ impl<'a> PreparedArray<'a> {
     /// `Format` if the payload is damaged, its length does not fit the array, or its codec does not support arrays;
     /// `Limit` if the array exceeds a limit or has more than 2³² elements; `Usage` if the part is outside the array, or
     /// for the reasons in [`Finish::check`].
-    pub(crate) fn of(
-        codec: Codec,
-        descriptor: &'a ArrayDescriptor,
-        payload: &'a [u8],
-        part: Option<Part<'_>>,
-        steps: impl Into<AfterDecoding<'a>>,
-        limits: &Limits,
-    ) -> Result<Self> {
-        let units = Units::walk(codec, descriptor, payload, limits)?;
-        Self::asked(PayloadSource::Walked(units, payload), descriptor, part, steps.into(), limits)
+    pub(crate) fn of(array: ArrayValue<'a>, steps: impl Into<AfterDecoding<'a>>) -> Result<Self> {
+        let units = Units::walk(array.codec, array.descriptor, array.bytes, array.limits)?;
+        Self::asked(PayloadSource::Walked(units, array.bytes), array, steps.into())
     }
 
     /// Prepares an array from the tables that [`keep`](super::keep) wrote.
@@ -85,11 +78,10 @@ impl<'a> PreparedArray<'a> {
     pub(crate) fn of_kept(
         kept: &'a [u8],
         payload: KeptPayload<'a>,
-        descriptor: &'a ArrayDescriptor,
-        part: Option<Part<'_>>,
+        array: ArrayValue<'a>,
         steps: impl Into<AfterDecoding<'a>>,
-        limits: &Limits,
     ) -> Result<Self> {
+        let ArrayValue { descriptor, limits, .. } = array;
         let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the decoding tables of an array were overwritten"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
             return Err(Error::usage(format!(
@@ -102,19 +94,14 @@ impl<'a> PreparedArray<'a> {
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
         }
-        Self::asked(PayloadSource::Kept(kept, payload), descriptor, part, steps.into(), limits)
+        Self::asked(PayloadSource::Kept(kept, payload), array, steps.into())
     }
 
-    fn asked(
-        payload: PayloadSource<'a>,
-        descriptor: &'a ArrayDescriptor,
-        part: Option<Part<'_>>,
-        steps: AfterDecoding<'a>,
-        limits: &Limits,
-    ) -> Result<Self> {
+    fn asked(payload: PayloadSource<'a>, array: ArrayValue<'a>, steps: AfterDecoding<'a>) -> Result<Self> {
+        let ArrayValue { descriptor, part, limits, .. } = array;
         let (ask, finish, view) = match (steps, part) {
             (AfterDecoding::Finish(finish), _) => (Ask::new(descriptor, part, finish)?, finish, None),
-            (AfterDecoding::View(view), Some(Part::Region(region))) => {
+            (AfterDecoding::View(view), Some(ArrayPart::Region(region))) => {
                 (Ask::of_view(descriptor, region)?, &Finish::NOTHING, Some(view))
             }
             (AfterDecoding::View(_), _) => bug("a view of a mask has no region"),
@@ -138,12 +125,12 @@ impl<'a> PreparedArray<'a> {
         else {
             return Err(Error::limit("stored array", "usize::MAX", usize::MAX as u64, stored));
         };
-        let voxels = if let Some(Part::Voxels(voxels)) = part { Some(voxels) } else { None };
+        let voxels = if let Some(ArrayPart::Voxels(voxels)) = part { Some(voxels) } else { None };
         let volume = VolumeRow::of(finish, descriptor, voxels)?;
         let blocks = match &volume {
             Some(volume) => {
                 let reach = volume.reach();
-                Blocks::of(&Ask::new(descriptor, Some(Part::Voxels(&reach)), &Finish::NOTHING)?)
+                Blocks::of(&Ask::new(descriptor, Some(ArrayPart::Voxels(&reach)), &Finish::NOTHING)?)
             }
             None => Blocks::of(&ask),
         };
@@ -417,9 +404,10 @@ impl PreparedArray<'_> {
 
 /// Returns the tables of an array, as [`keep`](super::keep) writes them, so that several rows can share them.
 /// Returns `None` if the device does not decode the array.
-pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Option<Vec<u8>> {
-    let (units, mut known) = (Units::walk(codec, descriptor, payload, limits).ok()?, Vec::new());
-    keep(&units, payload, 0, &mut known).ok()?;
+pub(crate) fn known(array: &ArrayValue<'_>) -> Option<Vec<u8>> {
+    let ArrayValue { codec, descriptor, bytes, limits, .. } = *array;
+    let (units, mut known) = (Units::walk(codec, descriptor, bytes, limits).ok()?, Vec::new());
+    keep(&units, bytes, 0, &mut known).ok()?;
     known.shrink_to_fit();
     Some(known)
 }
@@ -441,16 +429,10 @@ pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
 }
 
 /// Returns true if the device decodes the stored bytes of the array or the part, so that the host decodes nothing.
-pub(crate) fn is_taken_as_stored(
-    codec: Codec,
-    descriptor: &ArrayDescriptor,
-    payload: &[u8],
-    is_part: bool,
-    limits: &Limits,
-) -> bool {
-    match Units::walk(codec, descriptor, payload, limits) {
+pub(crate) fn is_taken_as_stored(array: &ArrayValue<'_>) -> bool {
+    match Units::walk(array.codec, array.descriptor, array.bytes, array.limits) {
         Ok(Units::Raw(_) | Units::Blosc2(_)) => true,
-        Ok(Units::Zstd(_)) => !is_part,
+        Ok(Units::Zstd(_)) => array.part.is_none(),
         Err(_) => false,
     }
 }

@@ -29,10 +29,8 @@ impl Decoding {
             // The host writes the rows of clips itself.
             FieldSource::Picture { clip: Some(_), .. } if self == Self::Host => false,
             FieldSource::Picture { .. } => PixelType::of(field.dtype).is_some(),
-            FieldSource::Array { .. } | FieldSource::Volume { .. } | FieldSource::Mask { .. } if self == Self::Host => {
-                false
-            }
-            FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
+            FieldSource::Array { .. } | FieldSource::Mask { .. } if self == Self::Host => false,
+            FieldSource::Array { stored, .. } => {
                 let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
                 let is_plain_zstd = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
                 !stored.is_empty() && stored.iter().all(fits) && !is_plain_zstd
@@ -47,10 +45,8 @@ impl Decoding {
     /// Returns true if the device decodes the array without the host, and needs at least half of it.
     pub(super) fn shares(self, example: &RecordValue<'_>) -> bool {
         match *example {
-            RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, .. } if self != Self::Host => {
-                let part = cubes::Part::of(region, voxels);
-                !cubes::Most::of(descriptor, part).is_small()
-                    && cubes::is_taken_as_stored(codec, descriptor, bytes, part.is_some(), limits)
+            RecordValue::Array { array, .. } if self != Self::Host => {
+                !cubes::Most::of(array.descriptor, array.part).is_small() && cubes::is_taken_as_stored(&array)
             }
             _ => false,
         }
@@ -81,8 +77,7 @@ impl Decoding {
                 let tables = rows.saturating_mul(view_table_bytes(view, elements / rows.max(1) / 3));
                 levels.saturating_add(samples).saturating_add(tables)
             }
-            FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
-                let part = part_of(&field.source);
+            FieldSource::Array { stored, part } => {
                 let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
                     let width = descriptor.stored.bytes();
                     let all = match part {
@@ -122,14 +117,6 @@ impl Decoding {
     }
 }
 
-fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
-    match *source {
-        FieldSource::Array { part, .. } => part.map(cubes::Part::Region),
-        FieldSource::Volume { part, .. } => Some(cubes::Part::Voxels(part)),
-        _ => None,
-    }
-}
-
 /// Returns the size in bytes of the tables that the kernels build for a picture whose view has `pixels` pixels: four
 /// Huffman tables, and spans and weights for resizing.
 fn view_table_bytes(view: View, pixels: u64) -> u64 {
@@ -156,8 +143,7 @@ fn stored_bytes(field: &FieldSpec<'_>, sizes: &FieldRows) -> u64 {
         // A crop that uses the samples of another one needs its own tables only for its output.
         FieldSource::Picture { is_shown_before: true, .. } => [0, 0, row_bytes / 64, rows << 10],
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
-        FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
-            let part = part_of(&field.source);
+        FieldSource::Array { stored, part } => {
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
                 // The host decodes parts of plain zstd arrays.

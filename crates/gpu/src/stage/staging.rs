@@ -5,7 +5,7 @@ use super::noted::noted;
 use super::prepared_row::{HostBytes, PreparedRow};
 use super::scenes::Scenes;
 use super::sharing::{Identity, Sharing};
-use super::stored_array::{KeptValue, Refusal, StoredArray, ValueBytes, check_fits, refusal};
+use super::stored_array::{KeptValue, Refusal, ValueBytes, check_fits, prepared, refusal};
 use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
@@ -165,11 +165,9 @@ impl<M: Block> Staging<M> {
                 };
                 self.pictures(spot, needs.map_err(reason)?, (spot.field, spot.row)).map(Some)
             }
-            RecordValue::Array { codec, descriptor, bytes, region, voxels, finish, noise, memo: _, limits } => {
-                let part = cubes::Part::of(region, voxels);
+            RecordValue::Array { array, finish, noise, memo: _ } => {
                 let known = noted(value, self.scenes.as_ref());
                 let known = known.and_then(|(id, note)| Some((id, note.tables.as_deref()?, &note.on_device)));
-                let array = StoredArray { codec, descriptor, bytes, part, limits };
                 let shared = match (&stored, known) {
                     (ValueBytes::Kept(kept), _) => Some((Identity::Kept(kept.number), None)),
                     (ValueBytes::Here, Some((id, _, scene))) => Some((Identity::Read(id), scene.as_ref())),
@@ -178,23 +176,21 @@ impl<M: Block> Staging<M> {
                 let (needs, at) = match (&stored, known) {
                     (ValueBytes::Here, Some((_, known, scene))) => {
                         let at = scene.as_ref().map(|scene| KeptPayload::Device(scene.at()));
-                        let payload = at.unwrap_or(KeptPayload::Host(bytes));
-                        let needs = PreparedArray::of_kept(known, payload, descriptor, part, finish, limits);
+                        let payload = at.unwrap_or(KeptPayload::Host(array.bytes));
+                        let needs = PreparedArray::of_kept(known, payload, array, finish);
                         (needs.map_err(refusal)?, None)
                     }
-                    _ => array.prepare(finish, &stored)?,
+                    _ => prepared(array, finish, &stored)?,
                 };
                 let needs = needs.changed(noise);
                 check_fits(&needs, spot)?;
-                match shared.filter(|_| part.is_some() && needs.out_bytes() > 0) {
+                match shared.filter(|_| array.part.is_some() && needs.out_bytes() > 0) {
                     Some((identity, scene)) => self.part(spot, &needs, identity, scene, zstd).map(|()| None),
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
             }
-            RecordValue::Mask { codec, descriptor, bytes, region, view, limits } => {
-                let part = Some(cubes::Part::Region(region));
-                let array = StoredArray { codec, descriptor, bytes, part, limits };
-                let (needs, at) = array.prepare(view, &stored)?;
+            RecordValue::Mask { array, view } => {
+                let (needs, at) = prepared(array, view, &stored)?;
                 check_fits(&needs, spot)?;
                 self.cube(spot, &needs, at, zstd)?;
                 Ok(Some([view.rows.len(), view.columns.len()].map(shardpack_format::saturating_u32)))

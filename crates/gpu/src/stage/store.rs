@@ -4,7 +4,7 @@ use super::staging::staging_options;
 use crate::gather::MARGIN;
 use crate::{cubes, pictures};
 use shardpack_array::Units;
-use shardpack_loader::stage::RecordValue;
+use shardpack_loader::stage::{ArrayValue, RecordValue};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -134,7 +134,7 @@ impl<B: Backing> Store<B> {
 const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     match value {
         RecordValue::Picture { picture, .. } => picture.bytes,
-        RecordValue::Array { bytes, .. } | RecordValue::Mask { bytes, .. } => bytes,
+        RecordValue::Array { array, .. } | RecordValue::Mask { array, .. } => array.bytes,
     }
 }
 
@@ -148,8 +148,8 @@ fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option
         RecordValue::Picture { picture, limits, clip: Some(_), .. } => {
             pictures::keep_clip(&picture, &staging_options(limits), at, known).ok()
         }
-        RecordValue::Array { codec, descriptor, bytes, limits, .. }
-        | RecordValue::Mask { codec, descriptor, bytes, limits, .. } => {
+        RecordValue::Array { array, .. } | RecordValue::Mask { array, .. } => {
+            let ArrayValue { codec, descriptor, bytes, limits, .. } = array;
             let units = Units::walk(codec, descriptor, bytes, limits).ok()?;
             cubes::keep(&units, bytes, at, known).ok()?;
             Some(bytes)
@@ -177,28 +177,11 @@ mod tests {
         let limits = Limits::default();
         let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 5]);
         let payload: Vec<u8> = (1..=20).collect();
-        let value = RecordValue::Array {
-            codec: Codec::Raw,
-            descriptor: &descriptor,
-            bytes: &payload,
-            region: None,
-            voxels: None,
-            finish: &shardpack_array::Finish::NOTHING,
-            noise: None,
-            memo: None,
-            limits: &limits,
+        let value = |bytes| {
+            let array = ArrayValue { codec: Codec::Raw, descriptor: &descriptor, bytes, part: None, limits: &limits };
+            RecordValue::Array { array, finish: &shardpack_array::Finish::NOTHING, noise: None, memo: None }
         };
-        let short = RecordValue::Array {
-            codec: Codec::Raw,
-            descriptor: &descriptor,
-            bytes: payload.get(..19).unwrap(),
-            region: None,
-            voxels: None,
-            finish: &shardpack_array::Finish::NOTHING,
-            noise: None,
-            memo: None,
-            limits: &limits,
-        };
+        let (value, short) = (value(payload.as_slice()), value(payload.get(..19).unwrap()));
         assert!(store.keep(&[value]).is_err(), "there is no memory yet");
         let reserved = 5 * Store::<Bytes>::value_bytes(20) + ALIGN;
         store.put_in(Bytes(Mutex::new(vec![9; reserved as usize])), reserved).unwrap();

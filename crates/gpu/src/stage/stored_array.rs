@@ -1,9 +1,9 @@
 //! Prepares stored arrays for the kernels, wherever their bytes are.
 
-use crate::cubes::{AfterDecoding, KeptPayload, Part, PreparedArray};
+use crate::cubes::{AfterDecoding, KeptPayload, PreparedArray};
 use crate::driver::{Block, Loan};
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
-use shardpack_loader::stage::Spot;
+use shardpack_format::Error;
+use shardpack_loader::stage::{ArrayValue, Spot};
 use std::borrow::Cow;
 
 pub(super) type Refusal = Cow<'static, str>;
@@ -23,39 +23,25 @@ pub(super) struct KeptValue<'a> {
     pub(super) tables: &'a [u8],
 }
 
-/// A stored array, or a part of one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StoredArray<'a> {
-    pub(super) codec: Codec,
-    pub(super) descriptor: &'a ArrayDescriptor,
-    pub(super) bytes: &'a [u8],
-    pub(super) part: Option<Part<'a>>,
-    pub(super) limits: &'a Limits,
-}
-
-impl<'a> StoredArray<'a> {
-    /// Prepares the array for the kernels. Also returns the offset of its bytes if they are in the staging memory.
-    pub(super) fn prepare<M: Block>(
-        self,
-        steps: impl Into<AfterDecoding<'a>>,
-        stored: &ValueBytes<'a, M>,
-    ) -> Result<(PreparedArray<'a>, Option<usize>), Refusal> {
-        let Self { codec, descriptor, bytes, part, limits } = self;
-        let at = match stored {
-            ValueBytes::Kept(kept) => {
-                let payload = KeptPayload::Device(0);
-                let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, part, steps, limits);
-                return Ok((needs.map_err(refusal)?, None));
-            }
-            // Places are relative to the start of the loan, so the loan must contain exactly the bytes of the value.
-            ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                return Err("value is not in the staging memory reserved for it".into());
-            }
-            ValueBytes::There(loan) => Some(loan.at()),
-            ValueBytes::Here => None,
-        };
-        Ok((PreparedArray::of(codec, descriptor, bytes, part, steps, limits).map_err(refusal)?, at))
-    }
+/// Prepares an array for the kernels. Also returns the offset of its bytes if they are in the staging memory.
+pub(super) fn prepared<'a, M: Block>(
+    array: ArrayValue<'a>,
+    steps: impl Into<AfterDecoding<'a>>,
+    stored: &ValueBytes<'a, M>,
+) -> Result<(PreparedArray<'a>, Option<usize>), Refusal> {
+    let at = match stored {
+        ValueBytes::Kept(kept) => {
+            let needs = PreparedArray::of_kept(kept.tables, KeptPayload::Device(0), array, steps);
+            return Ok((needs.map_err(refusal)?, None));
+        }
+        // Places are relative to the start of the loan, so the loan must contain exactly the bytes of the value.
+        ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, array.bytes)) => {
+            return Err("value is not in the staging memory reserved for it".into());
+        }
+        ValueBytes::There(loan) => Some(loan.at()),
+        ValueBytes::Here => None,
+    };
+    Ok((PreparedArray::of(array, steps).map_err(refusal)?, at))
 }
 
 /// Fails unless the values exactly fill the row.

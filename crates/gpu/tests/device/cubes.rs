@@ -19,7 +19,7 @@ use shardpack_array::{
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Layout, Limits};
 use shardpack_gpu::kernels::CudaSlot;
 use shardpack_gpu::{CudaStage, GpuError};
-use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
+use shardpack_loader::stage::{ArrayPart, ArrayValue, Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use shardpack_reader::Dataset;
 
 const STAGED: usize = 96 << 20;
@@ -99,17 +99,8 @@ impl Bench {
         let mut prepare = |(spot, item): (&Spot, &Item<'_>)| {
             let &Item { codec, descriptor, payload: bytes, ref region, ref finish } = item;
             let (region, limits) = (region.as_ref(), &limits);
-            let value = RecordValue::Array {
-                codec,
-                descriptor,
-                bytes,
-                region,
-                voxels: None,
-                finish,
-                noise: None,
-                memo: None,
-                limits,
-            };
+            let array = ArrayValue { codec, descriptor, bytes, part: region.map(ArrayPart::Region), limits };
+            let value = RecordValue::Array { array, finish, noise: None, memo: None };
             let prepared = self.slot.prepare(spot, &value, zstd);
             assert_ne!(prepared, Prepared::Refused("no room left in the staging memory".into()));
             matches!(prepared, Prepared::Taken(_))

@@ -5,7 +5,7 @@ use super::array_augmentation::array_augmentation;
 use crate::fields::{Cut, check_no_data, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::sample::{SampleAt, name};
-use crate::stage::RecordValue;
+use crate::stage::{ArrayPart, ArrayValue, RecordValue};
 use crate::supply::check;
 use shardpack_array::{ArrayDecoder, As, Finish, Resampling, common_dtype, decoded_as};
 use shardpack_format::{
@@ -330,17 +330,9 @@ fn whole_record(
         // payload. The limits of a part do not check this.
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
-    let value = RecordValue::Array {
-        codec,
-        descriptor: &descriptor,
-        bytes: value.bytes,
-        region: cut.as_ref().map(|cut| &cut.region),
-        voxels: None,
-        finish: &Finish::NOTHING,
-        noise: None,
-        memo: None,
-        limits,
-    };
+    let part = cut.as_ref().map(|cut| ArrayPart::Region(&cut.region));
+    let array = ArrayValue { codec, descriptor: &descriptor, bytes: value.bytes, part, limits };
+    let value = RecordValue::Array { array, finish: &Finish::NOTHING, noise: None, memo: None };
     let is_shared =
         wanted.and_then(|options| options.resources.stage.as_ref()).is_some_and(|stage| stage.shares(&value));
     Ok(Some(Example { sample, codec, descriptor, is_shared }))

@@ -20,7 +20,7 @@ pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
 use crate::patches::PatchPlan;
-use crate::stage::{FieldRows, FieldSource, FieldSpec};
+use crate::stage::{ArrayPart, FieldRows, FieldSource, FieldSpec};
 use shardpack_array::Resampling;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES, to_usize};
@@ -185,9 +185,11 @@ impl FieldPlan {
                 FieldSource::Picture { view, layout, scaling, changes, clip, is_shown_before }
             }
             FieldType::Array(ArrayField { stored, cut, .. }) => {
-                FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
+                FieldSource::Array { stored, part: cut.as_ref().map(|cut| ArrayPart::Region(&cut.region)) }
             }
-            FieldType::Volume(volume) => FieldSource::Volume { stored: &volume.stored, part: &volume.reach },
+            FieldType::Volume(volume) => {
+                FieldSource::Array { stored: &volume.stored, part: Some(ArrayPart::Voxels(&volume.reach)) }
+            }
             FieldType::Mask(MaskField { stored, .. }) => FieldSource::Mask { stored },
             FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => FieldSource::Other,
         };

@@ -41,7 +41,7 @@ pub use slot::{DeviceId, PictureElements, Prepared, SlotRoom, Spot, StageSlot, S
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};
 pub use ticket::{RowFault, StageFailure, Ticket};
-pub use value::{CropsOfRow, FieldRows, FieldSource, FieldSpec, RecordValue};
+pub use value::{ArrayPart, ArrayValue, CropsOfRow, FieldRows, FieldSource, FieldSpec, RecordValue};
 
 use shardpack_format::{Hint, Setting};
 use std::fmt;

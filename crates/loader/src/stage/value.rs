@@ -59,16 +59,9 @@ pub enum FieldSource<'a> {
         /// Codecs and descriptors of a few stored arrays. Rows may be converted further after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
         /// Size and bands of the part that a row contains, or `None` if rows are whole arrays. The position of the
-        /// part differs from row to row. A height of 0 means all pixels.
-        part: Option<&'a Region>,
-    },
-    /// Volumes. Each row is a box of a volume.
-    Volume {
-        /// Codecs and descriptors of a few stored volumes. Rows may be converted further after decoding.
-        stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size of the boxes. If random maps read voxels outside the boxes, this is the approximate size of the
-        /// largest source box. Positions differ from row to row.
-        part: &'a Voxels,
+        /// part differs from row to row. A height of 0 means all pixels. If random maps read voxels outside the
+        /// boxes of volumes, this is the approximate size of the largest source box.
+        part: Option<ArrayPart<'a>>,
     },
     /// Masks that follow the views of pictures.
     Mask {
@@ -86,6 +79,30 @@ pub struct CropsOfRow<'a> {
     pub all: Crops<'a>,
     /// Index in the batch of the field with the first crop, which is prepared before the others.
     pub first_field: u32,
+}
+
+/// The requested part of an array.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ArrayPart<'a> {
+    /// A rectangle of pixels with some bands, in the requested order of axes.
+    Region(&'a Region),
+    /// A box of a volume.
+    Voxels(&'a Voxels),
+}
+
+/// A stored array, and the part of it that a row needs.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrayValue<'a> {
+    /// Codec of the payload.
+    pub codec: Codec,
+    /// Type and shape of the array. `decoded` is the requested type, or the type from which a [`Finish`] converts.
+    pub descriptor: &'a ArrayDescriptor,
+    /// The payload.
+    pub bytes: &'a [u8],
+    /// Requested part, or `None` for the whole array in stored order.
+    pub part: Option<ArrayPart<'a>>,
+    /// Limits for decoding.
+    pub limits: &'a Limits,
 }
 
 /// A value to decode, from a record that has been checked.
@@ -113,38 +130,20 @@ pub enum RecordValue<'a> {
     },
     /// An array.
     Array {
-        /// Codec of the payload.
-        codec: Codec,
-        /// Type and shape of the array. `decoded` is the requested type, or the type from which `finish` converts.
-        descriptor: &'a ArrayDescriptor,
-        /// The payload.
-        bytes: &'a [u8],
-        /// Requested part, in the requested order of axes, or `None` for the whole array in stored order.
-        region: Option<&'a Region>,
-        /// Requested box, if the array is a volume. `region` is then `None`.
-        voxels: Option<&'a Voxels>,
+        /// The array and its part.
+        array: ArrayValue<'a>,
         /// Processing after decoding.
         finish: &'a Finish,
         /// Gamma and noise, applied after `finish`.
         noise: Option<RowNoise>,
         /// The stage's note about the array, if several rows use parts of it.
         memo: Option<&'a Memo>,
-        /// Limits for decoding.
-        limits: &'a Limits,
     },
     /// A mask of a picture, resampled to the picture's view.
     Mask {
-        /// Codec of the payload.
-        codec: Codec,
-        /// Type and shape of the mask, `[height, width]` or `[height, width, channels]`. `decoded` is the requested type.
-        descriptor: &'a ArrayDescriptor,
-        /// The payload.
-        bytes: &'a [u8],
-        /// Part of the mask that the view shows, in the requested order of axes.
-        region: &'a Region,
+        /// The mask, of shape `[height, width]` or `[height, width, channels]`, and the region that the view shows.
+        array: ArrayValue<'a>,
         /// Pixel of the region that each pixel of the view shows.
         view: &'a MaskView,
-        /// Limits for decoding.
-        limits: &'a Limits,
     },
 }

@@ -9,8 +9,9 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Limits;
 use shardpack_jpeg::{PictureDecoder, StoredPicture};
 use shardpack_loader::stage::{
-    DeviceId, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, RowMosaic, SlotRoom, Spot,
-    Stage, StageFailure, StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
+    ArrayPart, ArrayValue, DeviceId, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix,
+    RowMosaic, SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle,
+    Ticket,
 };
 use std::io;
 use std::ops::Range;
@@ -165,11 +166,11 @@ impl Stage for FakeStage {
     }
 
     fn takes(&self, field: &FieldSpec<'_>) -> bool {
-        !matches!(field.source, FieldSource::Other | FieldSource::Volume { .. })
+        !matches!(field.source, FieldSource::Other | FieldSource::Array { part: Some(ArrayPart::Voxels(_)), .. })
     }
 
     fn shares(&self, example: &RecordValue<'_>) -> bool {
-        matches!(example, RecordValue::Array { descriptor, .. } if descriptor.shape.len() > 1)
+        matches!(example, RecordValue::Array { array, .. } if array.descriptor.shape.len() > 1)
     }
 
     fn staged_bytes(&self, _: &FieldSpec<'_>, rows: &FieldRows) -> u64 {
@@ -245,16 +246,23 @@ impl StageSlot for FakeSlot {
                 let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
-            RecordValue::Array { codec, descriptor, bytes, region, voxels: None, finish, noise, limits, memo: _ } => {
-                let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
+            RecordValue::Array { array, finish, noise, memo: _ } => {
+                let ArrayValue { codec, bytes, .. } = array;
+                let region = match array.part {
+                    Some(ArrayPart::Voxels(_)) => panic!("this stage takes no volumes"),
+                    Some(ArrayPart::Region(region)) => Some(region.clone()),
+                    None => None,
+                };
+                let (descriptor, limits) = (array.descriptor.clone(), array.limits.clone());
                 let finish = Box::new(finish.clone());
                 let job = Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, noise, limits };
                 (job, bytes.len(), None)
             }
-            RecordValue::Array { .. } => panic!("this stage takes no volumes"),
-            RecordValue::Mask { codec, descriptor, bytes, region, view, limits } => {
+            RecordValue::Mask { array, view } => {
+                let ArrayValue { codec, bytes, .. } = array;
+                let Some(ArrayPart::Region(region)) = array.part else { panic!("a mask has a region") };
                 let size = [view.rows.len(), view.columns.len()].map(|side| side as u32);
-                let (descriptor, region, limits) = (descriptor.clone(), region.clone(), limits.clone());
+                let (descriptor, region, limits) = (array.descriptor.clone(), region.clone(), array.limits.clone());
                 let view = Box::new(view.clone());
                 let job = Job::Mask { codec, descriptor, bytes: bytes.to_vec(), region, view, limits };
                 (job, bytes.len(), Some(size))
@@ -363,8 +371,8 @@ impl StagedRoom for FakeRoom {
     }
 
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
-        let RecordValue::Array { bytes, .. } = *value else { panic!("only arrays are read into staging memory") };
-        assert!(std::ptr::eq(bytes, self.bytes().unwrap()), "the bytes that are here");
+        let RecordValue::Array { array, .. } = *value else { panic!("only arrays are read into staging memory") };
+        assert!(std::ptr::eq(array.bytes, self.bytes().unwrap()), "the bytes that are here");
         self.slot.counts.shared.fetch_add(1, Ordering::Relaxed);
         self.slot.prepare(&self.spot, value, zstd)
     }

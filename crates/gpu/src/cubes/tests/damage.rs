@@ -4,7 +4,7 @@
 use super::cases;
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
-use crate::cubes::{Fault, Part, PreparedArray};
+use crate::cubes::{Fault, PreparedArray};
 use crate::driver::Heap;
 use crate::stage::Staging;
 use crate::stage::tests::played::play_kernels;
@@ -14,7 +14,7 @@ use shardpack_array::{
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
-use shardpack_loader::stage::{Prepared, Spot};
+use shardpack_loader::stage::{ArrayPart, ArrayValue, Prepared, Spot};
 
 fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32) -> Item {
     let settings = ArraySettings {
@@ -143,13 +143,13 @@ fn booleans_and_fixed_point_are_checked() {
 fn refused_arrays_leave_the_batch_unchanged() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
     let (limits, outside) = (Limits::default(), Region::new(0, 0, 8, 8));
-    let prepare = |payload, region: Option<&Region>| {
-        let part = region.map(Part::Region);
-        PreparedArray::of(sound.codec, &sound.descriptor, payload, part, &Finish::NOTHING, &limits)
+    let prepare = |bytes, part| {
+        let (codec, descriptor, limits) = (sound.codec, &sound.descriptor, &limits);
+        PreparedArray::of(ArrayValue { codec, descriptor, bytes, part, limits }, &Finish::NOTHING)
     };
-    let error = |payload, region| prepare(payload, region).err().unwrap().to_string();
+    let error = |bytes, part| prepare(bytes, part).err().unwrap().to_string();
     assert!(error(&sound.payload[1..], None).contains("blosc2"));
-    assert!(error(&sound.payload, Some(&outside)).contains("the region has "));
+    assert!(error(&sound.payload, Some(ArrayPart::Region(&outside))).contains("the region has "));
     let odd_place = prepare(&sound.payload, None).unwrap().entry(None, 1).err().unwrap();
     assert!(odd_place.to_string().contains("a multiple of 2"), "{odd_place}");
 

@@ -8,7 +8,7 @@ use crate::stage::{Assembled, Staging};
 use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region, VolumeShape, Voxels, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits};
 use shardpack_gpu_play::Manner;
-use shardpack_loader::stage::{Prepared, RecordValue, Spot};
+use shardpack_loader::stage::{ArrayPart, ArrayValue, Prepared, RecordValue, Spot};
 use std::ops::Range;
 
 #[derive(Debug, Clone)]
@@ -51,8 +51,9 @@ impl Item {
 
     pub(super) fn value<'a>(&'a self, bytes: &'a [u8], limits: &'a Limits) -> RecordValue<'a> {
         let Self { codec, ref descriptor, ref region, ref voxels, ref finish, .. } = *self;
-        let (region, voxels) = (region.as_ref(), voxels.as_ref());
-        RecordValue::Array { codec, descriptor, bytes, region, voxels, finish, noise: None, memo: None, limits }
+        let part = voxels.as_ref().map(ArrayPart::Voxels).or(region.as_ref().map(ArrayPart::Region));
+        let array = ArrayValue { codec, descriptor, bytes, part, limits };
+        RecordValue::Array { array, finish, noise: None, memo: None }
     }
 
     pub(super) fn on_the_host(&self) -> Result<Vec<u8>, Error> {

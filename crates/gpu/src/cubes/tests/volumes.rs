@@ -5,13 +5,14 @@ use super::generate::{Fill, array, moves};
 use super::harness::{Item, upload_bytes};
 use super::strategies::settings;
 use super::values::{ALL, compare};
-use crate::cubes::{Most, Part};
+use crate::cubes::Most;
 use proptest::prelude::*;
 use shardpack_array::{
     ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Factors, Fill as NoData, Filter, Finish, Resampling, Turn,
     ValueRule, VolumeWarp, Voxels,
 };
 use shardpack_format::Dtype;
+use shardpack_loader::stage::ArrayPart;
 
 fn part(sides: [u64; 3], draws: [u64; 6]) -> Voxels {
     let [a, b, c, d, e, f] = draws;
@@ -172,7 +173,7 @@ fn boxes_of_long_volumes_without_the_other_blocks() {
             // If a volume is stored column by column, the elements of a box are spread over the
             // whole volume.
             let is_near = layout == ArrayLayout::AsShape || channels.is_some();
-            let most = Most::of(&encoded.descriptor, Some(Part::Voxels(&part)));
+            let most = Most::of(&encoded.descriptor, Some(ArrayPart::Voxels(&part)));
             assert_eq!(most.is_small(), is_near, "{:?}", encoded.descriptor);
             assert!(!is_near || upload_bytes(&items[..1]) < encoded.payload.len() / 2, "{:?}", encoded.descriptor);
         }

@@ -33,7 +33,7 @@ use shardpack_array::{Finish, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_jpeg::{Interpolation, PixelLayout, Rendering, Scaling, StoredPicture, View};
-use shardpack_loader::stage::{Prepared, RecordValue, Spot, Stage};
+use shardpack_loader::stage::{ArrayValue, Prepared, RecordValue, Spot, Stage};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::DatasetOptions;
 use std::ops::Range;
@@ -282,17 +282,8 @@ fn the_last_word_about_a_row_counts() {
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
     let payload: Vec<u8> = (1..=16).collect();
     let limits = Limits::default();
-    let value = RecordValue::Array {
-        codec: Codec::Raw,
-        descriptor: &descriptor,
-        bytes: &payload,
-        region: None,
-        voxels: None,
-        finish: &Finish::NOTHING,
-        noise: None,
-        memo: None,
-        limits: &limits,
-    };
+    let array = ArrayValue { codec: Codec::Raw, descriptor: &descriptor, bytes: &payload, part: None, limits: &limits };
+    let value = RecordValue::Array { array, finish: &Finish::NOTHING, noise: None, memo: None };
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
     let zstd = &mut ZstdDecoder::default();
     for _ in 0..3 {
@@ -329,17 +320,8 @@ fn values_read_into_staging_memory_are_not_copied() {
     let payload: Vec<u8> = (1..=16).map(|i| 7 * i).collect();
     let limits = Limits::default();
     fn raw<'a>(descriptor: &'a ArrayDescriptor, limits: &'a Limits, bytes: &'a [u8]) -> RecordValue<'a> {
-        RecordValue::Array {
-            codec: Codec::Raw,
-            descriptor,
-            bytes,
-            region: None,
-            voxels: None,
-            finish: &Finish::NOTHING,
-            noise: None,
-            memo: None,
-            limits,
-        }
+        let array = ArrayValue { codec: Codec::Raw, descriptor, bytes, part: None, limits };
+        RecordValue::Array { array, finish: &Finish::NOTHING, noise: None, memo: None }
     }
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(3, 1 << 10, 0)), 0).unwrap();
     fill.begin(16 * 3);

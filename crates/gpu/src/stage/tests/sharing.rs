@@ -11,7 +11,7 @@ use shardpack_array::{
 };
 use shardpack_format::{Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
-use shardpack_loader::stage::{Memo, Prepared, RecordValue, RowFault};
+use shardpack_loader::stage::{ArrayPart, ArrayValue, Memo, Prepared, RecordValue, RowFault};
 
 const ROWS: usize = 12;
 const SIDE: u64 = 32;
@@ -40,17 +40,14 @@ fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8
     for row in 0..ROWS {
         let at = row as u64 * 5;
         let region = Region::new(at, 88 - at, SIDE, SIDE);
-        let value = RecordValue::Array {
+        let array = ArrayValue {
             codec: of.codec,
             descriptor: &of.descriptor,
             bytes: &of.payload,
-            region: Some(&region),
-            voxels: None,
-            finish: &Finish::NOTHING,
-            noise: None,
-            memo,
+            part: Some(ArrayPart::Region(&region)),
             limits: &limits,
         };
+        let value = RecordValue::Array { array, finish: &Finish::NOTHING, noise: None, memo };
         let place = spot(row as u32, 0, row * ROW_BYTES..(row + 1) * ROW_BYTES);
         match fill.prepare(&place, &value, &mut ZstdDecoder::default()) {
             Prepared::Taken(_) => taken += 1,

@@ -8,7 +8,9 @@ use shardpack_array::{
     ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule, ZstdDecoder,
 };
 use shardpack_format::{Codec, Dtype, Limits};
-use shardpack_loader::stage::{FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot};
+use shardpack_loader::stage::{
+    ArrayPart, ArrayValue, FieldRows, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot,
+};
 
 const ROWS: u64 = 5;
 
@@ -29,7 +31,7 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
         let payload = encoded.payload.as_slice();
         let stored = [(encoded.codec, encoded.descriptor.clone())];
         let region = Region::new(30, 40, 16, 16);
-        let source = FieldSource::Array { stored: &stored, part: Some(&region) };
+        let source = FieldSource::Array { stored: &stored, part: Some(ArrayPart::Region(&region)) };
         let spec = FieldSpec { name: "cube", dtype: Dtype::U16.into(), source };
         assert!(Decoding::Records.takes(&spec));
         let row_bytes = 16 * 16 * 50 * 2;
@@ -51,17 +53,9 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
             let spot =
                 Spot { row: row as u32, field: 0, bytes: (row * row_bytes) as usize..((row + 1) * row_bytes) as usize };
             let finish = &Finish::NOTHING;
-            let value = RecordValue::Array {
-                codec,
-                descriptor,
-                bytes: payload,
-                region,
-                voxels: None,
-                finish,
-                noise: None,
-                memo: None,
-                limits: &limits,
-            };
+            let array =
+                ArrayValue { codec, descriptor, bytes: payload, part: region.map(ArrayPart::Region), limits: &limits };
+            let value = RecordValue::Array { array, finish, noise: None, memo: None };
             assert_eq!(fill.prepare(&spot, &value, &mut ZstdDecoder::default()), Prepared::Taken(None));
         }
         let (batch, _) = fill.assemble(&[]).unwrap();
@@ -89,7 +83,7 @@ fn arrays_of_plain_zstd_are_for_the_host() {
     assert_eq!(encoded.codec, Codec::Zstd);
     let stored = [(encoded.codec, encoded.descriptor)];
     let region = Region::new(0, 0, 4, 4);
-    for part in [None, Some(&region)] {
+    for part in [None, Some(ArrayPart::Region(&region))] {
         let source = FieldSource::Array { stored: &stored, part };
         assert!(!Decoding::Records.takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }));
     }

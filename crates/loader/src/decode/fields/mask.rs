@@ -5,7 +5,7 @@ use crate::decode::record::{RowField, ViewedRecord};
 use crate::decode::shape::{RemainingRows, Shape, VisiblePart, check_rows};
 use crate::decode::tools::Tools;
 use crate::fields::{MaskField, loses, mask_size};
-use crate::stage::{MaskMove, MaskView, Prepared, RecordValue, ViewElement};
+use crate::stage::{ArrayPart, ArrayValue, MaskMove, MaskView, Prepared, RecordValue, ViewElement};
 use shardpack_array::{Array, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 use shardpack_jpeg::{Crop, PixelLayout};
@@ -57,22 +57,21 @@ impl FieldDecoder for MaskDecoder {
         _: &[u64],
         to: &mut StageTarget<'_>,
     ) -> Result<Option<Prepared>> {
-        let found = match (to.resident, &of.recipe().resident) {
-            (Some(resident), Some(all)) => {
+        let found = match to.resident_form(of) {
+            Some(value) => {
                 // The device keeps only masks of the same size as their picture.
-                let value = all.form(resident.detail).value();
                 let descriptor = ArrayDescriptor::parse(value.descriptor, of.limits())?;
                 let size = mask_size(&descriptor).unwrap_or_else(|| bug("a mask on the device has no size"));
                 Some((value, of.record.shape(size, &self.field.picture, &mut tools.objects)?))
             }
-            _ => self.value(tools, of)?,
+            None => self.value(tools, of)?,
         };
         let Some((value, shape)) = found else { return Ok(None) };
         let asked = self.ask(of, value, &shape)?;
         let AskedMask { value, descriptor, region, .. } = &asked;
-        let (limits, view) = (of.limits(), &self.view);
-        let value = RecordValue::Mask { codec: value.codec, descriptor, bytes: value.bytes, region, view, limits };
-        Ok(Some(to.prepare(of, &value)))
+        let (part, limits) = (Some(ArrayPart::Region(region)), of.limits());
+        let array = ArrayValue { codec: value.codec, descriptor, bytes: value.bytes, part, limits };
+        Ok(Some(to.prepare(of, &RecordValue::Mask { array, view: &self.view })))
     }
 }
 

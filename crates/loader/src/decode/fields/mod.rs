@@ -20,10 +20,10 @@ use super::record::RowField;
 use super::tools::Tools;
 use crate::fields::FieldType;
 use crate::sample::SampleAt;
-use crate::stage::{PictureElements, Prepared, RecordValue, Spot, StageSlot};
+use crate::stage::{ArrayValue, PictureElements, Prepared, RecordValue, Spot, StageSlot};
 use crate::supply::{MadeField, ResidentValue, Scene, SceneField};
-use shardpack_array::ZstdDecoder;
-use shardpack_format::Result;
+use shardpack_array::{Finish, ZstdDecoder};
+use shardpack_format::{FieldValue, Result};
 
 pub(crate) trait FieldDecoder: Send {
     /// Decodes a value on the host and fills all of `out`. For a ragged row, `dims` contains the axis lengths from
@@ -107,6 +107,18 @@ pub(crate) struct StageTarget<'a> {
 }
 
 impl StageTarget<'_> {
+    /// Returns the form of an array that the device already has. It has no bytes.
+    fn resident_form<'a>(&self, of: &RowField<'a>) -> Option<FieldValue<'a>> {
+        let all = of.recipe().resident.as_ref()?;
+        Some(all.form(self.resident?.detail).value())
+    }
+
+    fn prepare_array(&mut self, of: &RowField<'_>, array: ArrayValue<'_>, finish: &Finish) -> Result<Prepared> {
+        let noise = of.recipe().noise(of.field, of.at())?;
+        let memo = if self.resident.is_some() { None } else { of.memo() };
+        Ok(self.prepare(of, &RecordValue::Array { array, finish, noise, memo }))
+    }
+
     fn prepare(&mut self, of: &RowField<'_>, value: &RecordValue<'_>) -> Prepared {
         match (self.resident, of.staged()) {
             (Some(resident), _) => self.slot.prepare_kept(self.spot, resident.number, value, self.zstd),

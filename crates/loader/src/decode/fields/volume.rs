@@ -8,11 +8,11 @@ use crate::decode::tools::Tools;
 use crate::fields::{CutOf, VolumeField, check_no_data, loses};
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
-use crate::stage::{Prepared, RecordValue};
+use crate::stage::{ArrayPart, ArrayValue, Prepared, RecordValue};
 use crate::supply::{Scene, SceneField};
 use shardpack_array::{As, Finish, Resampling, VolumeShape, VolumeWarp, Voxels, decoded_as};
 use shardpack_augment::BandAugmentation;
-use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Result, to_usize};
+use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, to_usize};
 
 pub(super) struct VolumeDecoder(pub(super) VolumeField);
 
@@ -24,6 +24,13 @@ struct AskedVolume {
     parts: Vec<Voxels>,
     /// Processing after decoding that all boxes share.
     finish: Finish,
+}
+
+impl AskedVolume {
+    fn array<'a>(&'a self, value: &FieldValue<'a>, part: &'a Voxels, limits: &'a Limits) -> ArrayValue<'a> {
+        let FieldValue { codec, bytes, .. } = *value;
+        ArrayValue { codec, descriptor: &self.descriptor, bytes, part: Some(ArrayPart::Voxels(part)), limits }
+    }
 }
 
 impl FieldDecoder for VolumeDecoder {
@@ -40,28 +47,15 @@ impl FieldDecoder for VolumeDecoder {
         _: &[u64],
         to: &mut StageTarget<'_>,
     ) -> Result<Option<Prepared>> {
-        let value = match (to.resident, &of.recipe().resident) {
-            (Some(resident), Some(all)) => all.form(resident.detail).value(),
-            _ => match of.value(self.0.position)? {
-                Some(value) => value,
-                None => return Ok(None),
-            },
+        let value = match to.resident_form(of) {
+            Some(form) => Some(form),
+            None => of.value(self.0.position)?,
         };
+        let Some(value) = value else { return Ok(None) };
         let mut asked = self.ask(of, &value, &[of.at()], &mut tools.window)?;
         let Some(&part) = asked.parts.first() else { return Ok(None) };
         self.set(&mut asked.finish, of, asked.sides, part)?;
-        let value = RecordValue::Array {
-            codec: value.codec,
-            descriptor: &asked.descriptor,
-            bytes: value.bytes,
-            region: None,
-            voxels: Some(&part),
-            finish: &asked.finish,
-            noise: of.recipe().noise(of.field, of.at())?,
-            memo: if to.resident.is_some() { None } else { of.memo() },
-            limits: of.limits(),
-        };
-        let prepared = to.prepare(of, &value);
+        let prepared = to.prepare_array(of, asked.array(&value, &part, of.limits()), &asked.finish)?;
         tools.window = Some(window(asked.sides, part));
         Ok(Some(prepared))
     }
@@ -70,17 +64,9 @@ impl FieldDecoder for VolumeDecoder {
         let (Some(stage), Ok(Some(value))) = (&of.recipe().stage, of.value(self.0.position)) else { return };
         // Ignore errors. Decoding a box of the volume reports them.
         let Ok(asked) = self.ask(of, &value, &[of.at()], &mut tools.window) else { return };
-        stage.look(&RecordValue::Array {
-            codec: value.codec,
-            descriptor: &asked.descriptor,
-            bytes: value.bytes,
-            region: None,
-            voxels: asked.parts.first(),
-            finish: &asked.finish,
-            noise: None,
-            memo: of.memo(),
-            limits: of.limits(),
-        });
+        let Some(part) = asked.parts.first() else { return };
+        let array = asked.array(&value, part, of.limits());
+        stage.look(&RecordValue::Array { array, finish: &asked.finish, noise: None, memo: of.memo() });
     }
 
     fn decode_scene(

@@ -6,7 +6,7 @@ use crate::fields::{
     media_type_of, orientation_of, segments_of,
 };
 use crate::patches::ClassPlan;
-use crate::stage::{Clip, Keeper, RecordValue, slots};
+use crate::stage::{ArrayValue, Clip, Keeper, RecordValue, slots};
 use crate::supply::record::{check, read_alone};
 use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
@@ -382,17 +382,10 @@ impl Filling<'_> {
     fn value<'v>(&'v self, shard: &'v Shard, found: &'v StoredValue<'v>, how: &'v Rendering) -> RecordValue<'v> {
         let FieldValue { codec, bytes, .. } = found.value;
         match &found.descriptor {
-            Some(descriptor) => RecordValue::Array {
-                codec,
-                descriptor,
-                bytes,
-                region: None,
-                voxels: None,
-                finish: &Finish::NOTHING,
-                noise: None,
-                memo: None,
-                limits: &shard.options().limits,
-            },
+            Some(descriptor) => {
+                let array = ArrayValue { codec, descriptor, bytes, part: None, limits: &shard.options().limits };
+                RecordValue::Array { array, finish: &Finish::NOTHING, noise: None, memo: None }
+            }
             None => RecordValue::Picture {
                 picture: StoredPicture { media_type: found.media_type(), bytes, segments: found.segments },
                 how,

@@ -56,28 +56,14 @@ impl FieldDecoder for ArrayFieldDecoder {
         dims: &[u64],
         to: &mut StageTarget<'_>,
     ) -> Result<Option<Prepared>> {
-        let value = match (to.resident, &of.recipe().resident) {
-            (Some(resident), Some(all)) => all.form(resident.detail).value(),
-            _ => match self.value(of)? {
-                Some(value) => value,
-                None => return Ok(None),
-            },
+        let value = match to.resident_form(of) {
+            Some(form) => Some(form),
+            None => self.value(of)?,
         };
+        let Some(value) = value else { return Ok(None) };
         let Self { field, request } = self;
         let asked = request.ask_stage(field, of, &value, of.shape(dims), &mut tools.window)?;
-        let memo = if to.resident.is_some() { None } else { of.memo() };
-        let value = RecordValue::Array {
-            codec: value.codec,
-            descriptor: asked.descriptor,
-            bytes: value.bytes,
-            region: asked.region,
-            voxels: None,
-            finish: asked.finish,
-            noise: of.recipe().noise(of.field, of.at())?,
-            memo,
-            limits: of.limits(),
-        };
-        Ok(Some(to.prepare(of, &value)))
+        to.prepare_array(of, asked.array(&value, of.limits()), asked.finish).map(Some)
     }
 
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
@@ -88,17 +74,8 @@ impl FieldDecoder for ArrayFieldDecoder {
         }
         // Ignore errors. Decoding a patch of the array reports them.
         let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
-        stage.look(&RecordValue::Array {
-            codec: value.codec,
-            descriptor: asked.descriptor,
-            bytes: value.bytes,
-            region: asked.region,
-            voxels: None,
-            finish: asked.finish,
-            noise: None,
-            memo: of.memo(),
-            limits: of.limits(),
-        });
+        let array = asked.array(&value, of.limits());
+        stage.look(&RecordValue::Array { array, finish: asked.finish, noise: None, memo: of.memo() });
     }
 
     fn decode_scene(

@@ -3,6 +3,7 @@
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
+use crate::stage::{ArrayPart, ArrayValue};
 use shardpack_array::{As, Factors, Fill, Finish, Region, Resampling, Wanted, Warp, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{
@@ -29,6 +30,11 @@ pub(super) struct AskedArray<'a> {
 impl<'a> AskedArray<'a> {
     pub(super) fn wanted(&self, channels_first: bool) -> Wanted<'a> {
         Wanted { region: self.region, layout: layout(channels_first), finish: self.finish }
+    }
+
+    pub(super) fn array(&self, value: &FieldValue<'a>, limits: &'a Limits) -> ArrayValue<'a> {
+        let FieldValue { codec, bytes, .. } = *value;
+        ArrayValue { codec, descriptor: self.descriptor, bytes, part: self.region.map(ArrayPart::Region), limits }
     }
 }
 
