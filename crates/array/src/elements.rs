@@ -8,14 +8,14 @@ use shardpack_base::parts::{item_bytes, part};
 use shardpack_format::Result;
 
 /// Receives stored elements in units of [`UNIT_BYTES`]. The last unit may be shorter.
-pub(crate) trait Units {
+pub(crate) trait UnitSink {
     /// Discards all units received so far and starts again.
     fn begin(&mut self);
     /// Receives the next unit, whose elements have `item_bytes` bytes each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
-impl Units for Vec<u8> {
+impl UnitSink for Vec<u8> {
     fn begin(&mut self) {
         self.clear();
     }
@@ -35,7 +35,7 @@ pub(crate) struct ElementScratch {
 }
 
 pub(crate) struct Elements<'a> {
-    units: &'a mut dyn Units,
+    units: &'a mut dyn UnitSink,
     scratch: &'a mut ElementScratch,
     /// Number of valid bytes in `pending`.
     filled: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    pub(crate) fn new(units: &'a mut dyn Units, scratch: &'a mut ElementScratch) -> Self {
+    pub(crate) fn new(units: &'a mut dyn UnitSink, scratch: &'a mut ElementScratch) -> Self {
         Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
     }
 

@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::bytes::{UNIT_BYTES, expands_too_far, has_too_many_runs};
 use crate::codecs::{Coder, Raw, UnitEncoder};
-use crate::elements::{ElementScratch, Elements, Units};
+use crate::elements::{ElementScratch, Elements, UnitSink};
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
 use crate::filter::Filter;
@@ -227,7 +227,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-impl Units for Payload<'_> {
+impl UnitSink for Payload<'_> {
     fn begin(&mut self) {
         self.out.truncate(self.start);
         (self.decoded, self.coded) = (0, 0);

@@ -14,7 +14,7 @@ use crate::stage::{Ending, SlotRoom};
 use crate::supply::{LargeRecord, Supply};
 use crate::task::{Idle, MendedRow, ReadTask, RowDone, RowNotes, RowTask, SubmitTask, Task};
 use batch::{BatchWork, OpenBatch, judge};
-use runs::{RunStatus, Runs};
+use runs::{OpenRuns, RunStatus};
 use shardpack_format::bug;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ pub(crate) struct Ring {
     batches: VecDeque<OpenBatch>,
     /// Large records with parts that no thread has taken yet, in the order in which the records were opened.
     large: Vec<Arc<LargeRecord>>,
-    runs: Runs,
+    runs: OpenRuns,
     free: Vec<Arc<Rows>>,
     spare_plans: Vec<BatchPlan>,
     spare_work: Vec<BatchWork>,
@@ -96,7 +96,7 @@ impl Ring {
             openings: None,
             batches: VecDeque::new(),
             large: Vec::new(),
-            runs: Runs::new(epoch, limits.run_bytes, limits.held_bytes.min(limits.run_bytes)),
+            runs: OpenRuns::new(epoch, limits.run_bytes, limits.held_bytes.min(limits.run_bytes)),
             free: Vec::new(),
             spare_plans: Vec::new(),
             spare_work: Vec::new(),

@@ -52,7 +52,7 @@ enum RunState {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct OpenRuns {
     generation: u64,
     epoch: u32,
     runs: HashMap<RunKey, WantedRun>,
@@ -71,7 +71,7 @@ pub(crate) struct Runs {
     pub(crate) peak: u64,
 }
 
-impl Runs {
+impl OpenRuns {
     pub(crate) fn new(epoch: u32, budget: u64, budget_ahead: u64) -> Self {
         Self { epoch, budget, budget_ahead, ..Self::default() }
     }
