@@ -5,7 +5,7 @@ use super::decoding::{Decoding, staging_bytes};
 use super::kernels::Kernels;
 use super::noted::noted;
 use super::open_device::{OpenDevice, ResidentMemory};
-use super::scenes::{ScenePool, Scenes, SharedPool};
+use super::scenes::{ScenePool, Scenes};
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use super::staging::Staging;
 use super::store::Store;
@@ -94,7 +94,7 @@ impl CudaStage {
             shared: OpenDevice::of(kernels, DecodeShape::default()),
             completions: Arc::new(Completions::start()?),
             decoding: Decoding::Records,
-            scenes: Some(Arc::new(SharedPool(Arc::new(scenes)))),
+            scenes: Some(Arc::new(scenes)),
         })
     }
 

@@ -40,8 +40,8 @@ impl Backing for Nowhere {
 }
 
 impl Scenes for Nowhere {
-    fn put(&self, _: &[u8]) -> Option<Arc<dyn DeviceArray>> {
-        Some(Arc::new(Self))
+    fn put(self: Arc<Self>, _: &[u8]) -> Option<Arc<dyn DeviceArray>> {
+        Some(self)
     }
 }
 
@@ -146,7 +146,7 @@ impl StageSlot for DrySlot {
     }
 
     fn begin(&self, output_bytes: usize) {
-        self.fill.begin(output_bytes);
+        self.fill.begin(output_bytes.min(self.room.output_bytes));
     }
 
     fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {

@@ -13,7 +13,7 @@ pub(super) fn noted<'a>(value: &RecordValue<'a>, scenes: Option<&Arc<dyn Scenes>
     let note = memo.get_or_make(|| {
         let tables = cubes::known(&array);
         let scenes = scenes.filter(|_| cubes::Most::of(array.descriptor, array.part).exceeds(memo.rows()));
-        let on_device = tables.as_ref().and_then(|_| scenes?.put(array.bytes));
+        let on_device = tables.as_ref().and_then(|_| Arc::clone(scenes?).put(array.bytes));
         ArrayNote { tables, on_device }
     });
     Some((memo.id(), note))

@@ -21,7 +21,7 @@ const SHARE: u64 = 16;
 /// Keeps scenes in device memory.
 pub(super) trait Scenes: Debug + Send + Sync {
     /// Copies an array to the device and waits for the copy. Returns `None` if there is not enough memory.
-    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;
+    fn put(self: Arc<Self>, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;
 }
 
 #[derive(Debug)]
@@ -154,15 +154,11 @@ impl Rooms {
     }
 }
 
-/// A reference to the pool. Each array in the pool holds a copy of it.
-#[derive(Debug, Clone)]
-pub(super) struct SharedPool(pub(super) Arc<ScenePool>);
-
-impl Scenes for SharedPool {
-    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
-        let room = self.0.room(bytes.len().checked_add(MARGIN)?)?;
-        let scene = InPool { pool: Arc::clone(&self.0), room: Some(room) };
-        self.0.fill(scene.room.as_ref()?, bytes).ok()?;
+impl Scenes for ScenePool {
+    fn put(self: Arc<Self>, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
+        let room = self.room(bytes.len().checked_add(MARGIN)?)?;
+        let scene = InPool { pool: Arc::clone(&self), room: Some(room) };
+        self.fill(scene.room.as_ref()?, bytes).ok()?;
         Some(Arc::new(scene))
     }
 }

@@ -209,12 +209,8 @@ pub struct SlotRoom {
 impl SlotRoom {
     /// Returns true if a batch that needs the room `other` fits into this one.
     #[must_use]
-    pub const fn holds(&self, other: &Self) -> bool {
-        self.rows >= other.rows
-            && self.output_bytes >= other.output_bytes
-            && self.host_bytes >= other.host_bytes
-            && self.staged_bytes >= other.staged_bytes
-            && self.between_bytes >= other.between_bytes
+    pub fn holds(&self, other: &Self) -> bool {
+        self.max(*other) == *self
     }
 
     /// Returns this room enlarged by an eighth, to fit batches slightly larger than the largest one so far.

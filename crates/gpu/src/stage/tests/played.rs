@@ -66,21 +66,19 @@ struct PlayedScene {
     range: Range<usize>,
 }
 
-#[derive(Debug)]
-struct ScenesOf(Arc<PlayedScenes>);
-
-impl Scenes for ScenesOf {
-    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
-        if self.0.put.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
+impl Scenes for PlayedScenes {
+    fn put(self: Arc<Self>, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
+        if self.put.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
             return None;
         }
-        let mut memory = self.0.memory.lock().unwrap();
+        let mut memory = self.memory.lock().unwrap();
         let start = memory.len() + 7;
         memory.resize(start, 0xC3);
         memory.extend_from_slice(bytes);
         let range = start..memory.len();
         memory.extend([0xC3; MARGIN]);
-        Some(Arc::new(PlayedScene { scenes: Arc::clone(&self.0), range }))
+        drop(memory);
+        Some(Arc::new(PlayedScene { scenes: self, range }))
     }
 }
 
@@ -177,8 +175,7 @@ struct PlayedSlot {
 
 impl PlayedStage {
     fn scenes(&self) -> Option<Arc<dyn Scenes>> {
-        let scenes = ScenesOf(Arc::clone(&self.scenes));
-        self.store.backing().is_none().then(|| Arc::new(scenes) as Arc<dyn Scenes>)
+        self.store.backing().is_none().then(|| Arc::clone(&self.scenes) as Arc<dyn Scenes>)
     }
 }
 
