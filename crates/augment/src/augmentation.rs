@@ -1,6 +1,7 @@
 //! Random augmentations. A training recipe lists them, and their parameters are drawn for each sample.
 
 use super::affine::Affine;
+use super::draw::{between, one_of};
 use super::operation::Operation;
 use super::space::{COUNT, Space};
 use super::volume_affine::{VolumeAffine, VolumeMap};
@@ -152,16 +153,6 @@ impl Own<'_> {
     fn pair(&self, n: u32) -> [f64; 2] {
         self.draws.pair(self.first + n)
     }
-}
-
-/// Returns the number in `range` that a draw from 0 to 1 selects.
-pub(super) fn between(range: (f64, f64), draw: f64) -> f64 {
-    range.0 + (range.1 - range.0) * draw
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
-fn one_of(count: u32, draw: f64) -> u32 {
-    (draw * f64::from(count)) as u32
 }
 
 impl Augmentation {

@@ -26,6 +26,7 @@ mod augmentation;
 mod bands;
 mod blur;
 mod color;
+mod draw;
 mod erase;
 mod gamma;
 mod hue;

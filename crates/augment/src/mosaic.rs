@@ -2,7 +2,7 @@
 //! visible.
 
 use super::affine::{Affine, PixelMap};
-use super::augmentation::between;
+use super::draw::between;
 use super::parse::OptionList;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};

@@ -1,6 +1,6 @@
 //! Random affine maps of the boxes of volumes, about all three axes.
 
-use super::augmentation::between;
+use super::draw::between;
 use shardpack_format::{Error, Result};
 
 /// Largest angle in degrees, in either direction.
