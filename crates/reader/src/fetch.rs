@@ -6,7 +6,6 @@ use crate::owned_record::OwnedRecord;
 use crate::sample::Sample;
 use crate::scratch::room;
 use crate::shard::Shard;
-use shardpack_format::bug;
 use std::sync::Arc;
 
 /// Maximum size of a read that covers several records, in bytes.
@@ -115,8 +114,4 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
     let range = within(span.start).zip(within(span.end));
     let bytes = range.and_then(|(start, end)| buffer.get(start..end));
     bytes.ok_or_else(|| Error::usage(format!("the buffer of {} bytes does not contain record {record}", buffer.len())))
-}
-
-pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
-    padded.get(..length).unwrap_or_else(|| bug("a record is shorter than its length"))
 }

@@ -2,7 +2,6 @@
 
 use crate::check::Crc;
 use crate::error::Result;
-use crate::fetch::whole;
 use crate::shard::Shard;
 use shardpack_format::{Codec, FieldValue, Frame, Record, bug, to_usize};
 use std::ops::Range;
@@ -120,6 +119,11 @@ impl RecordOffsets {
         let fields = fields.collect();
         Record { frame: self.frame, key: self.key(base), scalars: slice(base, &self.scalars), fields }
     }
+}
+
+/// Returns a record without the padding after it.
+pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
+    padded.get(..length).unwrap_or_else(|| bug("a record is shorter than its length"))
 }
 
 fn slice<'a>(base: &'a [u8], range: &Range<usize>) -> &'a [u8] {

@@ -1,16 +1,21 @@
 //! The thread that waits for batches on the device and passes them to the loader.
 
-use super::slot::CudaSlot;
 use crate::driver::GpuError;
-use shardpack_loader::stage::{StageFailure, Ticket};
+use shardpack_loader::stage::{RowFault, StageFailure, Ticket};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::{mem, process};
 
+/// A batch that has been submitted to the stream of its slot. This is a trait because a slot holds a sender of
+/// [`Message`], so this file cannot use the type of the slot.
+pub(super) trait Submitted: Send + Sync {
+    /// Waits until the batch is decoded, and returns the rows that failed.
+    fn finish(&self) -> Result<Vec<RowFault>, GpuError>;
+}
+
 pub(super) enum Message {
-    /// A batch has been submitted to the stream of its slot.
-    Submitted(Arc<CudaSlot>, Ticket),
+    Submitted(Arc<dyn Submitted>, Ticket),
     /// There are no more batches. Closing the channel cannot signal this, because slots hold senders, and a consumer
     /// may keep a batch and its slot after the loader has been dropped.
     End,

@@ -1,7 +1,7 @@
 //! A slot on a device: its memory, and the stream that decodes its batches.
 
 use super::assembled::Assembled;
-use super::completion::Message;
+use super::completion::{Message, Submitted};
 use super::open_device::{OpenDevice, ResidentMemory};
 use super::prepared_row::HostBytes;
 use super::room::{self, Filled};
@@ -226,9 +226,10 @@ impl CudaSlot {
         done.record(&kernels.urgent)?;
         done.synchronize()
     }
+}
 
-    /// Waits until the submitted batch is decoded, and returns the rows that failed.
-    pub(super) fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
+impl Submitted for CudaSlot {
+    fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
         locked(&self.work).finish()
     }
 }
