@@ -154,7 +154,8 @@ def remove(
     if isinstance(keys, str):
         raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: pass [{keys!r}]")
     store = store_keywords(spool, take_over, storage_options)
-    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress, store)
+    limit = size("max_record", max_record)
+    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, limit, progress, store)
     for note in notes:
         _warn.warn(note)
     report: dict[str, Any] = json.loads(found)

@@ -95,7 +95,8 @@ def test_indexes_are_added_to_an_older_dataset(tmp_path: Path) -> None:
     after = sp.Dataset(tmp_path / "out")
     assert after.raw(0, "photo.segments") is not None and after[0].keys() == before.keys()
     assert np.array_equal(after[0]["photo"], before["photo"])
-    assert sp.compact(tmp_path / "out", segment_index=True, force=True, max_record="1GiB")["segment_index"]["shards"] == 0
+    again = sp.compact(tmp_path / "out", segment_index=True, force=True, max_record="1GiB")
+    assert again["segment_index"]["shards"] == 0
     # Additions use the storage settings of the existing dataset.
     with sp.Writer(tmp_path / "out", append=True) as writer:
         writer.write({"__key__": "b", "photo": (tmp_path / "a.jpg").read_bytes(), "n": 2})

@@ -11,7 +11,8 @@ const FOLDERS: &[&str] = &["crates", "src", "python/src", "python/shardpack", "f
 /// A section of `docs/code.md` that begins with "To add".
 struct List {
     title: String,
-    /// Names of the examples in the code: the words in backticks in the first sentence below the title, in its first line.
+    /// Names of the examples in the code: the words in backticks in the first line below the title, up to the end of
+    /// its first sentence.
     examples: Vec<String>,
     /// Paths in the section's items.
     files: BTreeSet<String>,

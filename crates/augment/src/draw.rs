@@ -1,4 +1,4 @@
-//! What a random draw from 0 to 1 selects.
+//! Numbers that a random draw from 0 to 1 selects.
 
 /// Returns the number in `range` that `draw` selects.
 pub(crate) fn between(range: (f64, f64), draw: f64) -> f64 {

@@ -164,8 +164,8 @@ fn fixed_of<S: Element + Default + Into<u16>>(
     Ok(())
 }
 
-/// Converts stored integers to another type. The writer has checked that no value changes. A value from a malicious file
-/// may wrap around, which does no harm.
+/// Converts stored integers to another type. The writer has checked that no value changes. A value from a
+/// malicious file may wrap around, which does no harm.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -276,7 +276,8 @@ mod tests {
                     false => Bands::Range(one.min(other)..one.max(other) + 1),
                 };
             }
-            let blocks = Blocks::of(&Ask::new(&descriptor, Some(ArrayPart::Region(&region)), &Finish::NOTHING).unwrap());
+            let ask = Ask::new(&descriptor, Some(ArrayPart::Region(&region)), &Finish::NOTHING).unwrap();
+            let blocks = Blocks::of(&ask);
             let expected = by_elements(&descriptor, &region);
             for (number, needed) in expected.iter().enumerate() {
                 // If bands are stored side by side, omitting blocks between listed bands is not worthwhile.

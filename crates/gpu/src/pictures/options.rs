@@ -25,7 +25,7 @@ impl PixelType {
         }
     }
 
-    /// Returns the number by which the kernels know the type.
+    /// Returns the number of the type in the kernels.
     #[must_use]
     pub(crate) const fn code(self) -> u32 {
         match self {

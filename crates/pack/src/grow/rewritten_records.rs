@@ -20,8 +20,8 @@ fn gpu_jpeg(schema: &Schema) -> Option<usize> {
     (pictures == 1 && dtype == Dtype::Bool).then_some(before)
 }
 
-/// Records of a dataset as samples for the writer. Fields of `schema` that a record lacks are segment indexes, which are
-/// added.
+/// Records of a dataset as samples for the writer. Fields of `schema` that a record lacks are segment indexes,
+/// which are added.
 pub(super) struct RewrittenRecords<'a> {
     schema: &'a Schema,
     limits: &'a Limits,

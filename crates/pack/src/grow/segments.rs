@@ -12,7 +12,7 @@ use shardpack_recipe::{DatasetRecipe, PictureOptions};
 use shardpack_writer::{Growth, Next, Output, Plan, SampleSource as _, Tally as _};
 use std::collections::BTreeMap;
 
-/// The result of [`add_indexes`]. Serialises to the object `segment_index` that `compact --segment-index --json` prints.
+/// The result of [`add_indexes`]. `compact --segment-index --json` prints it as the object `segment_index`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IndexReport {
     /// Number of the newest generation.
