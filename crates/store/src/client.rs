@@ -228,6 +228,9 @@ impl Drop for Client {
         if self.check_process().is_ok() {
             // Clear the schedule first. Otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
+            if let Some(cache) = &self.folder().cache {
+                cache.close();
+            }
             runtime.shutdown_background();
         } else {
             // In a forked process, the threads and their locks belong to the parent.

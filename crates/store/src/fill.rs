@@ -106,9 +106,10 @@ impl CacheFill<'_> {
     }
 
     async fn keep(&self, range: Range<u64>, pieces: Vec<Bytes>) -> Result<(), RequestError> {
-        let (cache, object) = (Arc::clone(self.cache), Arc::clone(&self.object));
-        let write = move || cache.put(&object, pages_of(&range), &pieces.concat());
-        tokio::task::spawn_blocking(write).await.map_err(|_| gone())
+        let Some(write) = self.cache.begin_write() else { return Ok(()) };
+        let object = Arc::clone(&self.object);
+        let put = move || write.put(&object, pages_of(&range), &pieces.concat());
+        tokio::task::spawn_blocking(put).await.map_err(|_| gone())
     }
 }
 

@@ -27,7 +27,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the file that marks a folder as a cache.
@@ -47,6 +47,9 @@ pub(crate) struct Cache {
     most: u64,
     stats: Mutex<CacheStats>,
     allowance: Mutex<WriteAllowance>,
+    writes: Mutex<Writes>,
+    /// Notified at the end of each write.
+    written: Condvar,
     next: AtomicU64,
     is_off: AtomicBool,
     open: OpenBlocks,
@@ -58,6 +61,17 @@ struct WriteAllowance {
     /// Number of bytes that are reserved for blocks and may not have been written yet.
     underway: u64,
 }
+
+#[derive(Debug, Default)]
+struct Writes {
+    /// Number of [`CacheWrite`]s.
+    begun: usize,
+    is_closed: bool,
+}
+
+/// Permission to write to the cache. [`Cache::close`] waits until it is dropped.
+#[derive(Debug)]
+pub(crate) struct CacheWrite(Arc<Cache>);
 
 impl Cache {
     /// Opens the cache in a folder, or creates a new cache if the folder is empty.
@@ -75,6 +89,8 @@ impl Cache {
             most,
             stats: Mutex::default(),
             allowance: Mutex::default(),
+            writes: Mutex::default(),
+            written: Condvar::new(),
             next: AtomicU64::new(0),
             is_off: AtomicBool::new(false),
             open: OpenBlocks::new(most / PART),
@@ -283,9 +299,31 @@ impl Cache {
         Some(block)
     }
 
+    /// Returns `None` if the cache is closed.
+    pub(crate) fn begin_write(self: &Arc<Self>) -> Option<CacheWrite> {
+        let mut writes = self.writes();
+        if writes.is_closed {
+            return None;
+        }
+        writes.begun += 1;
+        Some(CacheWrite(Arc::clone(self)))
+    }
+
+    /// Begins no more writes, and waits until those that have begun are done. Afterwards a caller can rely on the
+    /// content of the folder, or delete it.
+    pub(crate) fn close(&self) {
+        let mut writes = self.writes();
+        writes.is_closed = true;
+        drop(self.written.wait_while(writes, |writes| writes.begun > 0).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn writes(&self) -> MutexGuard<'_, Writes> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes `pages`, whose content is `all`, to the cache. After a failed write, counts the error and never writes
     /// to the cache again from this process.
-    pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
+    fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
             if self.is_off.load(Ordering::Relaxed) {
@@ -391,6 +429,20 @@ impl Cache {
 
     fn allowance(&self) -> MutexGuard<'_, WriteAllowance> {
         self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CacheWrite {
+    /// Writes `pages` of the object, whose content is `bytes`.
+    pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, bytes: &[u8]) {
+        self.0.put(object, pages, bytes);
+    }
+}
+
+impl Drop for CacheWrite {
+    fn drop(&mut self) {
+        self.0.writes().begun -= 1;
+        self.0.written.notify_all();
     }
 }
 
