@@ -85,10 +85,10 @@ class Loader:
         dataset's picture field (``image``).
     frames : int or str, default "all"
         Frames of clips, ``[rows, time, height, width, 3]`` (``[rows, time, 3, height, width]`` with
-        ``layout="chw"``, ``[rows, 3, time, height, width]`` with ``layout="cthw"``). ``8``: eight frames, evenly spaced. ``"window8"``: eight consecutive frames from a random start.
-        ``"window8,every=2"``: eight frames from a random start, taking every other frame. In short clips, frames are
-        repeated. ``"all"``: all frames of each clip, ragged. All frames of a sample get the same view and
-        augmentation.
+        ``layout="chw"``, ``[rows, 3, time, height, width]`` with ``layout="cthw"``). ``8``: eight frames, evenly
+        spaced. ``"window8"``: eight consecutive frames from a random start. ``"window8,every=2"``: eight frames from a
+        random start, taking every other frame. In short clips, frames are repeated. ``"all"``: all frames of each
+        clip, ragged. All frames of a sample get the same view and augmentation.
     cube : str, default "whole"
         View of arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``,
         ``"cycleHxW"`` (the next tile in each epoch), ``"raw"``. For volumes ``[depth, height, width]`` and ``[depth,
@@ -199,9 +199,8 @@ class Loader:
         That value is compared with the source values before ``mean``, ``std`` and ``dtype`` are applied. Packing keeps
         it exactly, even if other floats are rounded. If the declared value is NaN, every NaN is no-data; otherwise NaNs
         stay. A single number applies to all arrays of three axes that declare a no-data value, except masks. A field
-        named in a mapping must declare a no-data value. These arrays are float16, bfloat16 or float32, and the host
-        decodes them. Augmentation of bands and noise leave the replacement unchanged. Default: no-data values are
-        treated like any other number.
+        named in a mapping must declare a no-data value. These arrays are float16, bfloat16 or float32. Augmentation of
+        bands and noise leave the replacement unchanged. Default: no-data values are treated like any other number.
     augment : str or sequence of str, optional
         Augmentations, applied in this order. Pictures are augmented right after decoding: :mod:`shardpack.augment` has
         TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. The draws
@@ -310,8 +309,8 @@ class Loader:
         self._keywords = LoaderKeywords(
             batch_size=batch_size, shuffle=shuffle, lanes=lanes, seed=seed, epoch=epoch, rank=rank,
             world_size=world_size, image=image, crops=crops, frames=frames, cube=cube,
-            patches_per_sample=patches_per_sample, patches=patches, overlap=overlap, open_scenes=open_scenes, bands=bands, layout=layout, dtype=dtype,
-            fields=fields, align=align, weights=weights, mix=mix, threads=threads, prefetch=prefetch, window=window,
+            patches_per_sample=patches_per_sample, patches=patches, overlap=overlap, open_scenes=open_scenes,
+            bands=bands, layout=layout, dtype=dtype, fields=fields, align=align, weights=weights, mix=mix, threads=threads, prefetch=prefetch, window=window,
             max_batch=max_batch, end=end, skip_corrupt=skip_corrupt, to=to, device=device, decode=decode,
             resident=resident, mean=mean, std=std, no_data=no_data, augment=augment, augment_batch=augment_batch,
             num_classes=num_classes, transform=transform, transform_workers=transform_workers,
