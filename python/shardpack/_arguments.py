@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import operator
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from shardpack import _shardpack
 from shardpack._concat import Concat
 from shardpack._dataset import Dataset, names
+from shardpack._numbers import whole
 from shardpack._options import Numbers
+from shardpack._similar import did_you_mean, similar
 from shardpack._warn import warn
 from shardpack.view import Crop, crop
 
@@ -45,10 +45,7 @@ _HABITS = {
 
 
 def _number(name: str, value: Any, least: int, most: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
+    number = whole(name, value)
     if not least <= number <= most:
         raise _shardpack.UsageError(f"{name}: expected a number from {least} to {most}, found {number}")
     return number
@@ -136,17 +133,16 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
 def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
     if lanes is None:
         return _shardpack.LANES
-    if weights is not None or shuffle not in (True, "windowed"):
-        if weights is not None:
-            raise _shardpack.UsageError("lanes and weights cannot be combined")
+    if weights is not None:
+        raise _shardpack.UsageError("lanes and weights cannot be combined")
+    if shuffle not in (True, "windowed"):
         raise _shardpack.UsageError(f"lanes={lanes!r} needs shuffle=True, but shuffle is {shuffle!r}")
     return _number("lanes", lanes, 1, 2**32 - 1)
 
 
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
     for name in unknown:
-        near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
-        hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "see help(shardpack.Loader) for all keywords")
+        hint = _HABITS.get(name) or similar(name, known, cutoff=0.7) or "see help(shardpack.Loader) for all keywords"
         raise TypeError(f"Loader() got an unexpected keyword argument {name!r}\nhint: {hint}")
 
 
@@ -436,9 +432,7 @@ def _label(label: object, dataset: Dataset) -> int:
         return _number("label in weights", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
     if label not in names:
-        near = difflib.get_close_matches(label, names, n=1)
-        hint = f"\nhint: did you mean {near[0]!r}?" if near else ""
-        raise _shardpack.UsageError(f"weights: the dataset has no class {label!r}{hint}")
+        raise _shardpack.UsageError(f"weights: the dataset has no class {label!r}{did_you_mean(label, names)}")
     return names.index(label)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from shardpack._similar import similar
 
 
 @cache
@@ -46,8 +47,7 @@ def keywords(function: str, given: Mapping[str, object], options: type) -> dict[
     out: dict[str, object] = {}
     for name, value in given.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(known))}"
+            hint = similar(name, known) or f"choose one of {', '.join(sorted(known))}"
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}\nhint: {hint}")
         if value is None:
             continue

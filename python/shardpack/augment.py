@@ -18,11 +18,10 @@ so a resumed loader repeats them.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import SupportsFloat, SupportsIndex
 
-from shardpack import _shardpack
+from shardpack import _numbers, _shardpack
 
 __all__ = [
     "band_dropout",
@@ -127,10 +126,8 @@ def random_erasing(
     value : int or three, default 0
         Colour of the rectangle: one level, or red, green and blue.
     """
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        levels = [operator.index(level) for level in value]
-    else:
-        levels = [operator.index(value)]  # type: ignore[arg-type]
+    several = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    levels = [_numbers.whole("value", level) for level in (value if several else [value])]  # type: ignore[union-attr]
     return _text(
         "random_erasing",
         p=_number("p", p, 0.5),
@@ -205,8 +202,7 @@ def random_affine(
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
         raise ValueError(f"translate: expected two fractions, for width and height, found {translate!r}")
     both = [] if translate is None else [str(_number("translate", share)) for share in translate]
-    four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4
-    along_x, along_y = (shear[:2], shear[2:]) if four else (shear, None)  # type: ignore[index]
+    along_x, along_y = _by_axis(shear)
     return _text(
         "random_affine",
         degrees=_range("degrees", degrees),
@@ -438,8 +434,8 @@ def gaussian_noise(sigma: Range, p: SupportsFloat = 1.0) -> str:
     """Add normally distributed noise to each value of a cube, after all other augmentations of bands.
 
     The draws depend only on seed, epoch, sample and the value's position, so all arrays of a sample get the same
-    noise. If the batch is float16 or bfloat16, values are rounded after the noise is added. The host decodes cubes
-    with noise; ``stats()["refused"]`` counts them.
+    noise. If the batch is float16 or bfloat16, values are rounded after the noise is added. A GPU adds the same noise,
+    to the bit.
 
     Parameters
     ----------
@@ -553,13 +549,9 @@ def mosaic(
     shares = [translate] * 2 if not isinstance(translate, Sequence) else list(translate)
     if isinstance(translate, (str, bytes)) or len(shares) != 2:
         raise ValueError(f"translate: expected one fraction, or two for width and height, found {translate!r}")
-    levels = [fill] * 3 if not isinstance(fill, Sequence) else list(fill)
-    if isinstance(fill, (str, bytes)) or len(levels) != 3:
-        raise ValueError(f"fill: expected one number, or three for red, green and blue, found {fill!r}")
     both = ":".join(str(_number("translate", share)) for share in shares)
-    color = ":".join(str(_integer("fill", level)) for level in levels)
-    four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4
-    along_x, along_y = (shear[:2], shear[2:]) if four else (shear, None)  # type: ignore[index]
+    color = _numbers.color("fill", fill)
+    along_x, along_y = _by_axis(shear)
     return _text(
         "mosaic",
         scale=_range("scale", scale, (0.5, 1.5)),
@@ -581,21 +573,20 @@ def _text(name: str, **options: str | None) -> str:
 
 
 def _integer(name: str, value: SupportsIndex, default: int | None = None) -> str | None:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
+    number = _numbers.whole(name, value)
     return None if number == default else str(number)
 
 
 def _number(name: str, value: object, default: float | None = None) -> str | None:
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"{name}: expected a number, found {value!r}")
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name}: expected a number, found {value!r}") from None
+    number = _numbers.decimal(name, value)
     return None if number == default else repr(number)
+
+
+def _by_axis(shear: Range | None) -> tuple[Range | None, Range | None]:
+    """Return the shear along x, and along y if the shear has four numbers."""
+    if isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4:
+        return shear[:2], shear[2:]
+    return shear, None
 
 
 def _axes(name: str, value: object) -> str:

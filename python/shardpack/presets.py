@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
 from shardpack import augment, view
+from shardpack._numbers import whole
 from shardpack.view import Size
 
 __all__ = ["detection", "lsj", "multiscale", "segmentation", "ssd", "ssdlite", "yolo"]
@@ -100,7 +101,7 @@ def segmentation(
     The shorter side becomes half to twice ``base_size`` pixels. Use ``align={"mask": sp.align.mask()}``, which fills
     borders with 255, as in the reference.
     """
-    side = view._integer("base_size", base_size)
+    side = whole("base_size", base_size, "a whole number of pixels")
     return {"image": view.random_crop(crop_size, (side // 2, 2 * side), fill, hflip)}
 
 

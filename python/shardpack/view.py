@@ -18,10 +18,11 @@ bilinear interpolation also agrees to within one level; its bicubic interpolatio
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex
+
+from shardpack import _numbers
 
 __all__ = [
     "Crop", "center_crop", "crop", "iou_crop", "pad", "random_crop", "random_resized_crop", "random_shortest_size",
@@ -83,7 +84,7 @@ def center_crop(
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
         Interpolation between pixels.
     """
-    short = "" if short_side is None else str(_integer("short_side", short_side))
+    short = "" if short_side is None else str(_pixels("short_side", short_side))
     options = [("short", short, ""), ("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)]
     return _text("center", size, options)
 
@@ -190,7 +191,7 @@ def random_crop(
     ends = list(short_side) if isinstance(short_side, Sequence) else [short_side] * 2
     if isinstance(short_side, (str, bytes)) or len(ends) != 2:
         raise ValueError(f"short_side: expected one length, or a lower and an upper bound, found {short_side!r}")
-    low, high = (_integer("short_side", end) for end in ends)
+    low, high = (_pixels("short_side", end) for end in ends)
     options = [("short", str(low) if low == high else f"{low}..{high}", ""), _fill(fill)]
     return _text("randcrop", size, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
 
@@ -220,12 +221,12 @@ def random_shortest_size(
     """
     if isinstance(short, (str, bytes)):
         raise TypeError(f"short: expected whole numbers of pixels, found {short!r}")
-    lengths = sorted(_integer("short", side) for side in (short if isinstance(short, Sequence) else [short]))
+    lengths = sorted(_pixels("short", side) for side in (short if isinstance(short, Sequence) else [short]))
     steps = sorted({b - a for a, b in zip(lengths, lengths[1:], strict=False)})
     # torchvision draws a repeated length more often, which the view cannot express.
     if not lengths or len(steps) > 1 or 0 in steps:
         raise ValueError(f"short: expected evenly spaced lengths, such as range(480, 801, 32), found {short!r}")
-    longest = "" if max_size is None else str(_integer("max_size", max_size))
+    longest = "" if max_size is None else str(_pixels("max_size", max_size))
     name = f"short{lengths[0]}" if len(lengths) == 1 else f"short{lengths[0]}..{lengths[-1]}"
     options = [("step", str(steps[0]) if steps else "1", "1"), ("max", longest, "")]
     return _text(name, None, [*options, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
@@ -334,7 +335,7 @@ def crop(
         )
     if not (name is None or isinstance(name, str)):
         raise TypeError(f"name: expected a string, found {name!r}")
-    count = _integer("times", times, "a whole number")
+    count = _numbers.whole("times", times)
     if count < 1:
         raise ValueError(f"times: expected at least 1, found {count}")
     return Crop(view, ",".join(words) or None, count, name)
@@ -348,10 +349,7 @@ def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]])
 
 
 def _fill(fill: SupportsIndex | Sequence[SupportsIndex]) -> tuple[str, str, str]:
-    levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
-    if isinstance(fill, (str, bytes)) or len(levels) != 3:
-        raise ValueError(f"fill: expected one number, or three for red, green and blue, found {fill!r}")
-    return "fill", ":".join(str(_integer("fill", level, "a whole number")) for level in levels), "114:114:114"
+    return "fill", _numbers.color("fill", fill), "114:114:114"
 
 
 def _interpolation(name: Interpolation) -> tuple[str, str, str]:
@@ -362,28 +360,20 @@ def _interpolation(name: Interpolation) -> tuple[str, str, str]:
 
 def _sides(size: Size) -> list[int]:
     if isinstance(size, Sequence) and not isinstance(size, (str, bytes)):
-        sides = [_integer("size", side) for side in size]
+        sides = [_pixels("size", side) for side in size]
     else:
-        sides = [_integer("size", size)] * 2
+        sides = [_pixels("size", size)] * 2
     if len(sides) != 2:
         raise ValueError(f"size: expected one number, or two for height and width, found {len(sides)} numbers")
     return sides
 
 
-def _integer(name: str, value: object, expected: str = "a whole number of pixels") -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name}: expected {expected}, found {value!r}") from None
+def _pixels(name: str, value: object) -> int:
+    return _numbers.whole(name, value, "a whole number of pixels")
 
 
 def _number(name: str, value: object) -> str:
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"{name}: expected a number, found {value!r}")
-    try:
-        return repr(float(value))  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name}: expected a number, found {value!r}") from None
+    return repr(_numbers.decimal(name, value))
 
 
 def _range(name: str, pair: Sequence[float]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from .._similar import did_you_mean
 
 if TYPE_CHECKING:
     from ._same import SameType
@@ -175,8 +176,3 @@ def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
         f"\n`drop` names an unknown column: {column!r}{did_you_mean(column, known)}" for column in sorted(drop) if column not in known
     )
 
-
-def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return a hint line with the most similar known word, or an empty string."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"\nhint: did you mean {near[0]!r}?" if near else ""
