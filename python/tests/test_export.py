@@ -168,7 +168,7 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
             "webdataset",
             {"shard_size": "big"},
             ValueError,
-            "expected a number of bytes, or a size such as '256MiB', found 'big'",
+            "shard_size: unknown unit `big`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB",
         ),
         ("webdataset", {"shard_size": 0}, ValueError, "shard_size: expected"),
         ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found 'no'"),

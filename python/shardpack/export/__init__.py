@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Union
 
+from .._similar import did_you_mean
 from .._url import refuse
-from ..convert._source import did_you_mean
 from ._samples import Samples
 
 __all__ = ["FORMATS", "export"]
@@ -137,32 +137,3 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
     if target.is_dir() and any(target.iterdir()):
         raise FileExistsError(17, "the output folder is not empty", str(target))
     return target
-
-
-def parse_size(size: Union[int, str]) -> int:
-    """Return a size in bytes, given as a number or text.
-
-    >>> parse_size("64MiB"), parse_size(1000)
-    (67108864, 1000)
-    """
-    units = {
-        "B": 1,
-        "KB": 10**3,
-        "MB": 10**6,
-        "GB": 10**9,
-        "TB": 10**12,
-        "KIB": 2**10,
-        "MIB": 2**20,
-        "GIB": 2**30,
-        "TIB": 2**40,
-    }
-    text = str(size).strip().upper()
-    number = text.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-    unit = text[len(number) :].strip() or "B"
-    try:
-        value = int(float(number) * units[unit]) if isinstance(size, str) else size
-    except (ValueError, KeyError, OverflowError):
-        value = 0
-    if value < 1:
-        raise ValueError(f"shard_size: expected a number of bytes, or a size such as '256MiB', found {size!r}")
-    return value

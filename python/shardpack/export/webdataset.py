@@ -8,10 +8,11 @@ import io
 import json
 import tarfile
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
+from .._size import Size, size
 from ..convert._values import picture_type
 from ..convert.webdataset import MOST_FRAMES, PICTURES
 from ._samples import Samples
@@ -23,19 +24,17 @@ _EXTENSIONS = {"jpeg": "jpg", "png": "png", "webp": "webp", "tiff": "tif", "bmp"
 
 
 def write(
-    samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", keys: str = "dataset"
+    samples: Samples, out: Path, *, shard_size: Size = "1GiB", keys: str = "dataset"
 ) -> dict[str, Any]:
     """Write tars of at most `shard_size` bytes, and a `classes.json` if the dataset has classes, as described for
     `shardpack.export`."""
-    from . import parse_size
-
     if keys not in ("dataset", "number"):
         raise ValueError(f"keys: expected 'dataset' or 'number', found {keys!r}")
     if samples.classes is not None:
         (out / "classes.json").write_text(
             json.dumps(samples.classes, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
         )
-    tars = _Tars(out, parse_size(shard_size))
+    tars = _Tars(out, size("shard_size", shard_size))
     seen: dict[str, str] = {}
     digits = len(str(max(0, len(samples) - 1)))
     places: dict[str, str] = {}

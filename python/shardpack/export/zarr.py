@@ -11,6 +11,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from .._size import Size, size
 from ..convert._source import library
 from ._samples import Samples
 
@@ -22,7 +23,7 @@ _TAKEN = ("zarr.json", "__key__")
 _CHUNK_BYTES = 1 << 20
 
 
-def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB") -> dict[str, Any]:
+def write(samples: Samples, out: Path, *, shard_size: Size = "64MiB") -> dict[str, Any]:
     """Write the group, as described for `shardpack.export`.
 
     Pictures become uint8 `[samples, height, width, 3]`. Arrays become `[samples, …]` and keep their element type.
@@ -31,10 +32,8 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
     group's attribute ``classes``. Arrays are stored in shards of about `shard_size`, with chunks of about 1 MiB or
     one sample.
     """
-    from . import parse_size
-
     zarr = library("zarr", "zarr")
-    size = parse_size(shard_size)
+    shard_bytes = size("shard_size", shard_size)
     if taken := [name for name in samples.kinds if name in _TAKEN]:
         others = [name for name in samples.kinds if name not in _TAKEN]
         hint = f"\nhint: pass fields={others} to leave the field out" if others else ""
@@ -46,7 +45,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
         if samples.classes is not None:
             group.attrs["classes"] = samples.classes
         fields: dict[str, Union[_Texts, _Arrays]] = {
-            name: _Texts(group, name, kind) if kind in ("text", "json") else _Arrays(group, name, len(samples), size)
+            name: _Texts(group, name, kind) if kind in ("text", "json") else _Arrays(group, name, len(samples), shard_bytes)
             for name, kind in samples.kinds.items()
         }
         keys = _Texts(group, "__key__", "text")
