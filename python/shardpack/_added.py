@@ -55,8 +55,7 @@ def add(
         folder, given, keys, generation, force, threads, dataset._max_record, progress,
         (None if spool is None else str(spool), take_over, list(dataset._settings)),
     )  # fmt: skip
-    for note in notes:
-        _warn.warn(note)
+    _warn.of_notes(notes)
     return folder
 
 

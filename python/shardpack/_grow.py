@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from shardpack import _shardpack, _warn
+from shardpack import _shardpack
 from shardpack._keywords import keywords
-from shardpack._pack import Progress, StrPath
+from shardpack._pack import Progress, StrPath, reported
 from shardpack._size import Size, size
 from shardpack._url import store_keywords
 
@@ -97,11 +96,7 @@ def add(
     """
     given = keywords("add", options, AddOptions)
     store = store_keywords(spool, take_over, storage_options)
-    report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress, store)
-    for note in notes:
-        _warn.warn(note)
-    found: dict[str, Any] = json.loads(report)
-    return found
+    return reported(*_shardpack.add(os.fspath(dataset), os.fspath(src), given, progress, store))
 
 
 def remove(
@@ -155,11 +150,7 @@ def remove(
         raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: pass [{keys!r}]")
     store = store_keywords(spool, take_over, storage_options)
     limit = size("max_record", max_record)
-    found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, limit, progress, store)
-    for note in notes:
-        _warn.warn(note)
-    report: dict[str, Any] = json.loads(found)
-    return report
+    return reported(*_shardpack.remove(os.fspath(dataset), list(keys), force, threads, limit, progress, store))
 
 
 def compact(
@@ -215,12 +206,8 @@ def compact(
         The newest generation is damaged; a file cannot be written or deleted.
     """
     store = store_keywords(spool, take_over, storage_options)
-    path, indexed = os.fspath(dataset), None
-    if segment_index:
-        indexed, notes = _shardpack.add_indexes(path, force, threads, size("max_record", max_record), progress, store)
-        for note in notes:
-            _warn.warn(note)
-    report: dict[str, Any] = json.loads(_shardpack.compact(path, store))
-    if indexed is not None:
-        report["segment_index"] = json.loads(indexed)
-    return report
+    path, limit = os.fspath(dataset), size("max_record", max_record)
+    if not segment_index:
+        return reported(_shardpack.compact(path, store))
+    indexed = reported(*_shardpack.add_indexes(path, force, threads, limit, progress, store))
+    return reported(_shardpack.compact(path, store)) | {"segment_index": indexed}

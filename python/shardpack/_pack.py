@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from shardpack import _shardpack, _warn
@@ -196,10 +196,7 @@ def pack(
         hint = "convert a dataset object with shardpack.convert(\"torchvision\", dataset, out), or write it with Writer"
         raise TypeError(f"src: expected the path of a folder or a file, found {type(src).__name__}\nhint: {hint}")
     given = keywords("pack", options, PackOptions)
-    report, notes = _shardpack.pack(os.fspath(src), os.fspath(out), given, progress, settings(storage_options))
-    for note in notes:
-        _warn.warn(note)
-    packed = _object(report)
+    packed = reported(*_shardpack.pack(os.fspath(src), os.fspath(out), given, progress, settings(storage_options)))
     for one in packed["splits"].values() if "splits" in packed else [packed]:
         _warn.of_rounding(one, options)
     return packed
@@ -237,7 +234,7 @@ def plan(
         The errors that :func:`pack` raises before it writes.
     """
     given = keywords("plan", options, PackOptions)
-    return _object(_shardpack.plan(os.fspath(src), os.fspath(out), parts, given, settings(storage_options)))
+    return reported(_shardpack.plan(os.fspath(src), os.fspath(out), parts, given, settings(storage_options)))
 
 
 def merge(
@@ -269,7 +266,7 @@ def merge(
     FormatError
         The dataset is complete, but one of its shards is damaged.
     """
-    return _object(_shardpack.merge(os.fspath(out), store_keywords(spool, take_over, storage_options)))
+    return reported(_shardpack.merge(os.fspath(out), store_keywords(spool, take_over, storage_options)))
 
 
 def verify(
@@ -318,11 +315,13 @@ def verify(
         There is no dataset. Damage is not an error: it is listed in ``problems``.
     """
     limit = size("max_record", max_record)
-    return _object(
+    return reported(
         _shardpack.verify(os.fspath(path), settings(storage_options), deep, digest, threads or 0, limit, generation, progress)
     )
 
 
-def _object(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+def reported(text: str, notes: Iterable[str] = ()) -> dict[str, Any]:
+    """Issue the notes of a call as warnings, and return its report, which is JSON."""
+    _warn.of_notes(notes)
+    report: dict[str, Any] = json.loads(text)
+    return report

@@ -147,6 +147,5 @@ def report(
     given = keywords("report", options, ReportOptions)
     page = None if output is None else os.fspath(output)
     text, html, notes = _shardpack.report(os.fspath(src), page, given, progress)
-    for note in notes:
-        _warn.warn(note)
+    _warn.of_notes(notes)
     return Report(json.loads(text), html)

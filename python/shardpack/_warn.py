@@ -16,6 +16,12 @@ def warn(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=level)
 
 
+def of_notes(notes: Iterable[str]) -> None:
+    """Issue each note of a call as a warning."""
+    for note in notes:
+        warn(note)
+
+
 def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Warn about fields whose floats were rounded, unless the user chose how floats are stored."""
     if options.get("values") is not None or options.get("max_error") is not None:

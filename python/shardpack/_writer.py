@@ -240,8 +240,7 @@ class Writer:
                 self._report = report
                 if not self._append:
                     _warn.of_rounding(report, self._options)
-                for note in report.get("notes", ()):
-                    _warn.warn(note)
+                _warn.of_notes(report.get("notes", ()))
                 _warn.of_stored_bits(report["pictures_over_8_bits"])
                 _warn.of_more_bands(report["pictures_with_more_bands"])
                 _warn.of_odd(report["odd_pictures"])

@@ -254,8 +254,7 @@ def pack(
         ray.kill(board)
         if isinstance(show, _Line):
             show.end()
-    for note in notes:
-        _warn.warn(note)
+    _warn.of_notes(notes)
     where = (given.get("spool"), bool(given.get("take_over")), storage_options) if is_url(target) else (None, False, None)
     merged = _result(end.remote(target, *where), "the merge")
     _warn.of_rounding(merged, options)

@@ -12,10 +12,11 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Union
 
+from .._similar import did_you_mean
 from .._url import is_url
 from ._fields import Fields
 from ._run import Progress, Run
-from ._source import RAW, Source, SourceError, did_you_mean, shown
+from ._source import RAW, Source, SourceError, shown
 
 __all__ = ["FORMATS", "SourceError", "convert"]
 
@@ -121,11 +122,6 @@ def convert(
     >>> import shardpack as sp
     >>> report = sp.convert("webdataset", "train-{000..012}.tar", "train/")  # doctest: +SKIP
     >>> report = sp.convert("webdataset", "week-2/*.tar", "train/", append=True)  # doctest: +SKIP
-    >>> sp.convert("webdatasets", ".", "train/")
-    Traceback (most recent call last):
-        ...
-    ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, coco, voc, yolo,
-    nifti, dicom, hf, beton, found: 'webdatasets' hint: did you mean 'webdataset'?
     """
     if format not in FORMATS:
         is_folder = format.lower().replace("_", "") in ("folder", "imagefolder", "images", "jpeg", "jpg", "png", "tiff", "envi", "npy", "mat")
@@ -147,7 +143,7 @@ def convert(
         of_writer["storage_options"] = of_format["storage_options"]
         if not any(is_url(part) for part in ([src] if isinstance(src, (str, os.PathLike)) else list(src))):
             del of_format["storage_options"]
-    where = {name: of_writer[name] for name in ("force", "spool", "take_over", "storage_options") if name in of_writer}
+    where: dict[str, Any] = {name: of_writer[name] for name in ("force", "spool", "take_over", "storage_options") if name in of_writer}
     fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes, known=_fields_of(out, where) if append else None)
     try:
         source: Source = module.open(src, drop=frozenset(drop), **of_format)

@@ -82,7 +82,7 @@ class Fields:
             try:
                 self.kinds[name] = self.schema.get(name) or self._known(source, column, name, first) or self._kind(source, column, name, first)
             except SourceError as error:
-                refused[column] = str(error).splitlines()[0]
+                refused[column] = str(error)
         refuse_columns(where, refused)
         self._refuse_reserved(where)
         self.notes += [
@@ -198,9 +198,9 @@ class Fields:
                 raise SourceError(f"{where}: the source has no column {column!r}{known}")
         names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
         for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):
-            known = [column for column in columns if column in usual and column not in said]
-            if name not in names.values() and len(known) == 1:
-                names[known[0]] = name
+            found = [column for column in columns if column in usual and column not in said]
+            if name not in names.values() and len(found) == 1:
+                names[found[0]] = name
         taken: dict[str, str] = {}
         for column, name in names.items():
             if name in taken:

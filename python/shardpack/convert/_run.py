@@ -13,9 +13,10 @@ from typing import Any, Union
 import numpy as np
 
 from .. import _warn
-from .._shardpack import KnownKeyError, RepeatedKeyError
+from .._shardpack import KnownKeyError, RepeatedKeyError, cores
+from .._similar import did_you_mean
 from ._fields import Fields
-from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, did_you_mean, dropped_nothing, printable
+from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, dropped_nothing, printable
 
 _LISTED = 1000
 _SECONDS_BETWEEN_REPORTS = 0.1
@@ -88,11 +89,10 @@ class Run:
         self._refuse_shrinking(options)
         self.fields.notes = [printable(note) for note in [*self.fields.notes, *self.source.notes]]
         # Warn now, not at the end, so that the user can stop a wrong conversion early.
-        for note in self.fields.notes:
-            _warn.warn(note)
+        _warn.of_notes(self.fields.notes)
         classes = None if self.fields.classes is None else list(self.fields.classes)
         self._check_names(classes)
-        threads = options.get("threads") or _cores()
+        threads = options.get("threads") or cores()
         with Writer(out, dict(self.fields.kinds), classes=classes, **options) as writer:
             self.first_number = writer._inner.first_number()
             if self.fields.known is not None and classes is not None and writer.classes is not None:
@@ -252,6 +252,3 @@ class Run:
                 {"phase": phase, "samples": samples, "total": total, "skipped": self.skipped, "seconds": seconds}
             )
 
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
