@@ -66,6 +66,32 @@ def _convert(args: Sequence[str]) -> int:
     if format == "torchvision":
         hint = 'call shardpack.convert("torchvision", dataset, out) in Python'
         raise ValueError(f"a torchvision dataset is a Python object, so the command line cannot convert it\nhint: {hint}")
+    parser, paired = _convert_parser(format)
+    given = vars(parser.parse_args(args[1:]))
+    paths, as_json = given.pop("paths"), given.pop("json")
+    if len(paths) < 2:
+        parser.error("pass at least one SRC, then OUT")
+    *sources, out = paths
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in _NAMES & set(options):
+        options[name] = _names(options[name])
+    for name in paired & set(options):
+        options[name] = dict(options[name])
+    with _Progress("converting") as progress:
+        report = convert(format, sources[0] if len(sources) == 1 else sources, out, progress=progress, **options)
+    said = f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s"
+    _tell(report, as_json, _added(report, out) if options.get("append") else said, report["fields"])
+    for left_out in report["skipped"][:_LISTED]:
+        print(f"left out: {left_out['reason']}", file=sys.stderr)
+    if report["samples_skipped"] != len(report["skipped"][:_LISTED]) or not report["samples_skipped_exact"]:
+        at_least = "" if report["samples_skipped_exact"] else "at least "
+        skipped = f"{at_least}{report['samples_skipped']:,} samples"
+        print(f"left out in total: {skipped} (--json lists up to 1000 reasons)", file=sys.stderr)
+    return 1 if report["samples_skipped"] else 0
+
+
+def _convert_parser(format: str) -> tuple[argparse.ArgumentParser, set[str]]:
+    """Return the parser of a format, and the names of the options whose values are pairs."""
     opener = importlib.import_module(f"shardpack.convert.{format}").open
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
     parser = _parser(f"convert {format}", "SRC… OUT", about)
@@ -91,32 +117,12 @@ def _convert(args: Sequence[str]) -> int:
         choices=("stop", "skip"),
         help="with --append: stop at a sample whose key the dataset already has, or skip it [default: stop]",
     )
-    own = _of_format(parser, opener)
+    paired = _of_format(parser, opener)
     storage = parser.add_argument_group("storage options, as for `shardpack pack`; by default, JPEGs stay unchanged and arrays keep all bits")
     storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="store the samples in the order of the source")
     for name in _pack.StorageOptions.__annotations__:
         _add_stored(storage, name)
-    given = vars(parser.parse_args(args[1:]))
-    paths, as_json = given.pop("paths"), given.pop("json")
-    if len(paths) < 2:
-        parser.error("pass at least one SRC, then OUT")
-    *sources, out = paths
-    options = {name: value for name, value in given.items() if value is not None}
-    for name in _NAMES & set(options):
-        options[name] = _names(options[name])
-    for name in {"rename", "schema"} | {name for name, several in own.items() if several == "pairs"}:
-        if name in options:
-            options[name] = dict(options[name])
-    with _Progress("converting") as progress:
-        report = convert(format, sources[0] if len(sources) == 1 else sources, out, progress=progress, **options)
-    said = f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s"
-    _tell(report, as_json, _added(report, out) if options.get("append") else said, report["fields"])
-    for left_out in report["skipped"][:_LISTED]:
-        print(f"left out: {left_out['reason']}", file=sys.stderr)
-    if report["samples_skipped"] != len(report["skipped"][:_LISTED]) or not report["samples_skipped_exact"]:
-        at_least = "" if report["samples_skipped_exact"] else "at least "
-        print(f"left out in total: {at_least}{report['samples_skipped']:,} samples (--json lists up to 1000 reasons)", file=sys.stderr)
-    return 1 if report["samples_skipped"] else 0
+    return parser, paired | {"rename", "schema"}
 
 
 def _added(report: Mapping[str, Any], out: str) -> str:
@@ -166,13 +172,13 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
     return parser
 
 
-def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Add the options of a format that the command line can express. Return the kinds of the options that take several
-    values.
+def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> set[str]:
+    """Add the options of a format that the command line can express. Return the names of the options whose values are
+    pairs.
     """
     group = parser.add_argument_group("options of the format")
     about = _documented(opener)
-    several = {}
+    paired = set[str]()
     for name, parameter in inspect.signature(opener).parameters.items():
         if name in ("src", "drop"):
             continue
@@ -198,15 +204,15 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
         elif kind in ("Collection[str]", "Sequence[str]"):
             group.add_argument(flag, action="append", metavar="NAME", help=f"{text} May be repeated.")
         elif (opener.__module__, name) == ("shardpack.convert.tfrecord", "arrays"):
-            several[name] = "pairs"
+            paired.add(name)
             text = "Element type and shape of a feature that holds raw little-endian values. May be repeated."
             group.add_argument(flag, action="append", type=_layout, metavar="NAME=TYPE[:N,N,…]", help=text)
         elif kind.startswith("Mapping[str, "):
-            several[name] = "pairs"
+            paired.add(name)
             group.add_argument(flag, action="append", type=_pair, metavar="NAME=VALUE", help=f"{text} May be repeated.")
         else:
             raise AssertionError(f"{opener.__module__}: no command-line form for {name}: {kind}")
-    return several
+    return paired
 
 
 def _add_stored(group: Any, name: str) -> None:

@@ -103,20 +103,10 @@ class Prepared:
 
     @classmethod
     def of(cls, dataset: Dataset, given: LoaderKeywords) -> Prepared:
-        device = "cpu" if given.device is None else str(given.device)
         types = _dtype(given.dtype)
         _holds(types, given.to)
-        convert = converter(given.to or "numpy", device)
+        convert, stage = _on_device(given)
         scaling, normalise = _normalised(given.mean, given.std, dataset)
-        stage = stage_for(given.decode, given.to, device, given.transform)
-        if given.resident and (stage is None or not stage.decodes):
-            raise _shardpack.UsageError(
-                f"resident=True needs decoding on a GPU, but this loader decodes on the host (device={device!r}, "
-                f'decode={given.decode!r})\nhint: pass device="cuda:0" and decode="device"'
-            )
-        if stage is not None and given.to != "jax":
-            # Fix the device number now, because the program may change the current device later.
-            convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
         crops = _crops(given.crops)
@@ -162,22 +152,37 @@ class Prepared:
             stage=stage,
             resident=bool(given.resident),
         )
-        pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")
-        cropped = {name: [crop.name or f"{name}_{n}" for n, crop in enumerate(crops)] for name in pictures} if crops else {}
-        shown = [name for field in fields for name in cropped.get(field, [field])]
         change_batch = None if given.transform_batch is None else _function("transform_batch", given.transform_batch)
+        pictures = [field.name for field in dataset.schema if field.kind == "image"]
+        cropped = {name: [crop.name or f"{name}_{n}" for n, crop in enumerate(crops)] for name in pictures} if crops else {}
         batches = BatchFormat(
             convert=convert,
-            fields=shown,
+            fields=[name for field in fields for name in cropped.get(field, [field])],
             # Do not use a bound method here. It would refer to the loader, so a batch that the program keeps would keep
             # the loader's threads alive.
             objects=partial(_read, arrays, convert),
-            pictures=pictures.union(name for of, names in cropped.items() for name in names),
+            pictures=frozenset(pictures).union(*cropped.values()),
             # Without `fields`, the program has not chosen an order of the values, so unpacking would be ambiguous.
             unpacks=given.fields is not None,
             members=dataset._members,
         )
         return cls(options, workers, batches, change_batch)
+
+
+def _on_device(given: LoaderKeywords) -> tuple[Convert, _shardpack.Stage | None]:
+    """Return the conversion of tensors, and the stage that makes batches on a device, if any."""
+    device = "cpu" if given.device is None else str(given.device)
+    convert = converter(given.to or "numpy", device)
+    stage = stage_for(given.decode, given.to, device, given.transform)
+    if given.resident and (stage is None or not stage.decodes):
+        raise _shardpack.UsageError(
+            f"resident=True needs decoding on a GPU, but this loader decodes on the host (device={device!r}, "
+            f'decode={given.decode!r})\nhint: pass device="cuda:0" and decode="device"'
+        )
+    if stage is not None and given.to != "jax":
+        # Fix the device number now, because the program may change the current device later.
+        convert = converter(given.to or "numpy", f"cuda:{stage.number}")
+    return convert, stage
 
 
 def _function(name: str, value: Any) -> Any:

@@ -189,12 +189,7 @@ def pack(
     >>> report = shardpack.ray.pack("/nfs/photos", "/nfs/train", parts=64)      # doctest: +SKIP
     """
     started = time.monotonic()
-    for name, hint in (("part", "pass the number of parts as `parts`"), ("force", "remove the old dataset first")):
-        if name in options:
-            raise UsageError(f"{name}={options[name]!r} cannot be passed to shardpack.ray.pack\nhint: {hint}")  # type: ignore[literal-required]
-    given: dict[str, Any] = {"threads": cpus, **options}
-    given |= {name: absolute(given[name]) for name in _PATHS if given.get(name) is not None}
-    keywords("pack", given, _pack.PackOptions)
+    given = _of_tasks({"threads": cpus, **options})
     source, target, store = absolute(src), absolute(out), settings(storage_options)
     if not ray.is_initialized():
         ray.init()
@@ -261,6 +256,16 @@ def pack(
     merged["skipped"] = [skipped[key] for key in sorted(skipped)]
     retried = {part: nodes.get(part, []) for part in sorted(tries) if tries[part] > 1}
     return {**merged, "seconds": time.monotonic() - started, "parts": count, "retried": retried}
+
+
+def _of_tasks(options: dict[str, Any]) -> dict[str, Any]:
+    """Check the options of packing, and return them with absolute paths, for tasks on any machine."""
+    for name, hint in (("part", "pass the number of parts as `parts`"), ("force", "remove the old dataset first")):
+        if name in options:
+            raise UsageError(f"{name}={options[name]!r} cannot be passed to shardpack.ray.pack\nhint: {hint}")
+    given = options | {name: absolute(options[name]) for name in _PATHS if options.get(name) is not None}
+    keywords("pack", given, _pack.PackOptions)
+    return given
 
 
 def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
