@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from shardpack import _shardpack
 from shardpack._concat import Concat
-from shardpack._dataset import Dataset, names
+from shardpack._dataset import Dataset
+from shardpack._keywords import names
 from shardpack._numbers import whole
 from shardpack._options import Numbers
 from shardpack._similar import did_you_mean, similar
@@ -177,7 +178,7 @@ def _fields(
             varying -= {name}
         elif kinds.get(name) == "array":
             varying |= {name}
-    chosen = names(fields)
+    chosen = names("fields", fields)
     if chosen is None:
         # Aligned polygons are loaded by default too, although they are JSON.
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
@@ -295,8 +296,8 @@ def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
         one = crop(given) if isinstance(given, str) else given
         if not isinstance(one, Crop):
             raise TypeError(f"crops: expected a view such as 'rrc224' or shardpack.view.crop('rrc224', times=2), found {given!r}")
-        names = [one.name] if one.name is None or one.times == 1 else [f"{one.name}_{n}" for n in range(one.times)]
-        several += [Crop(one.view, one.augment, 1, name) for name in names * (one.times // len(names))]
+        own = [one.name] if one.name is None or one.times == 1 else [f"{one.name}_{n}" for n in range(one.times)]
+        several += [Crop(one.view, one.augment, 1, name) for name in own * (one.times // len(own))]
     if not several:
         raise _shardpack.UsageError("crops: the list is empty; pass at least one view")
     return several
@@ -430,10 +431,10 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 def _label(label: object, dataset: Dataset) -> int:
     if not isinstance(label, str):
         return _number("label in weights", label, -(2**63), 2**63 - 1)
-    names = dataset.classes or []
-    if label not in names:
-        raise _shardpack.UsageError(f"weights: the dataset has no class {label!r}{did_you_mean(label, names)}")
-    return names.index(label)
+    classes = dataset.classes or []
+    if label not in classes:
+        raise _shardpack.UsageError(f"weights: the dataset has no class {label!r}{did_you_mean(label, classes)}")
+    return classes.index(label)
 
 
 def _mix(

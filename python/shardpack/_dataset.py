@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from shardpack import _added, _arrow, _index, _shardpack, _split, _warn
 from shardpack._columns import Columns, Keys, UnknownKey
 from shardpack._index import Indices
+from shardpack._keywords import names
 from shardpack._size import Size, size
 from shardpack._url import is_url, settings
 
@@ -190,7 +191,7 @@ class Dataset:
             The sample is damaged, exceeds the limits, or cannot be read.
         """
         core = self._core
-        sample = core.get(self._stored(index), names(fields))
+        sample = core.get(self._stored(index), names("fields", fields))
         self._tell(core)
         return sample
 
@@ -220,7 +221,7 @@ class Dataset:
         """
         numbers = _index.many(indices, len(self))
         core = self._core
-        samples = core.get_many(numbers if self._members is None else self._members[numbers], names(fields))
+        samples = core.get_many(numbers if self._members is None else self._members[numbers], names("fields", fields))
         self._tell(core)
         return samples
 
@@ -541,12 +542,6 @@ class Subset(Dataset):
             return None
         place = int(np.searchsorted(self._members, np.uint64(number)))
         return place if place < len(self._members) and self._members[place] == number else None
-
-
-def names(fields: Sequence[str] | None) -> list[str] | None:
-    if isinstance(fields, str):
-        raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: pass fields=[{fields!r}]")
-    return None if fields is None else list(fields)
 
 
 def _reopened(

@@ -1,9 +1,9 @@
-"""Checks the keywords of the packing functions against their typed dicts."""
+"""Checks lists of names, and the keywords of the packing functions against their typed dicts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -33,6 +33,13 @@ def _types(hint: Any) -> list[type]:
     if isinstance(origin, type) and issubclass(origin, (tuple, os.PathLike)):
         return [origin]
     return [one for part in get_args(hint) for one in _types(part)]
+
+
+def names(option: str, given: Iterable[str] | None) -> list[str] | None:
+    """Return the names that an option lists. A single string is an error, because it would be a list of its letters."""
+    if isinstance(given, str):
+        raise TypeError(f"{option}: expected a sequence of names, found the string {given!r}\nhint: pass {option}=[{given!r}]")
+    return None if given is None else list(given)
 
 
 def keywords(function: str, given: Mapping[str, object], options: type) -> dict[str, object]:

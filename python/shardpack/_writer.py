@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shardpack import _shardpack, _warn
 from shardpack._given import given, no_fraction
-from shardpack._keywords import keywords
+from shardpack._keywords import keywords, names
 from shardpack._pack import Progress, StorageOptions, StrPath
 from shardpack._url import absolute, settings
 
@@ -156,7 +156,7 @@ class Writer:
         self._closing = threading.RLock()
         self._pid = os.getpid()
         # Make the path absolute, because the program may change its working directory before the dataset is written.
-        named = None if classes is None else list(classes)
+        named = names("classes", classes)
         self._inner = _shardpack.Writer(
             absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
         )

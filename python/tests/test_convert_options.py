@@ -117,6 +117,8 @@ def test_formats_nobody_knows(tmp_path: Path) -> None:
 def test_wrong_values_of_options(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="on_bad_input: expected 'stop' or 'skip', found: 'ignore'"):
         sp.convert("torchvision", items(), tmp_path / "out", on_bad_input="ignore")
+    with pytest.raises(TypeError, match=r"classes: expected a sequence of names, found the string 'ant'\nhint: pass classes=\['ant'\]"):
+        sp.convert("torchvision", items(), tmp_path / "out", classes="ant")
     with pytest.raises(TypeError, match=r"drop: expected a list of columns, found: 'score'\nhint: pass drop=\['score'\]"):
         sp.convert("torchvision", items(), tmp_path / "out", drop="score")
 

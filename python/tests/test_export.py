@@ -172,6 +172,7 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
         ),
         ("webdataset", {"shard_size": 0}, ValueError, "shard_size: expected"),
         ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found 'no'"),
+        ("webdataset", {"fields": "text"}, TypeError, r"fields: expected a sequence of names, .*\nhint: pass fields=\['text'\]"),
         ("webdataset", {"fields": ["image"]}, ValueError, "fields: the dataset has no field 'image'; its fields are text"),
     ]
     for format, options, error, message in cases:

@@ -323,6 +323,8 @@ def test_options_are_checked(tmp_path: Path) -> None:
         sp.Writer(tmp_path / "out", shardsize=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="labels"):
         sp.Writer(tmp_path / "out", labels="a.csv")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"classes: expected a sequence of names, found the string 'cat'\nhint: pass classes=\['cat'\]"):
+        sp.Writer(tmp_path / "out", classes="cat")
     with pytest.raises(TypeError, match="seed needs shuffle=True"):
         sp.Writer(tmp_path / "out", shuffle=False, seed=1)
     with pytest.raises(sp.UsageError, match=r"max_error=E"):

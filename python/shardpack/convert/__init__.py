@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Union
 
+from .._keywords import names
 from .._similar import did_you_mean
 from .._url import is_url
 from ._fields import Fields
@@ -135,6 +136,7 @@ def convert(
         raise TypeError("on_known_key needs append=True")
     if isinstance(drop, str):
         raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: pass drop=[{drop!r}]")
+    classes = names("classes", classes)
     module = importlib.import_module(f".{format}", __name__)
     of_format, of_writer = _split_options(format, module.open, options, append)
     if append:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Union
 
+from .._keywords import names
 from .._similar import did_you_mean
 from .._url import refuse
 from ._samples import Samples
@@ -92,7 +93,7 @@ def export(
     refuse("export()", hint="write to a local folder, and copy it to the store", out=out)
     target = _target(out)
     started = time.monotonic()
-    samples = Samples(dataset, fields, progress, started)
+    samples = Samples(dataset, names("fields", fields), progress, started)
     held = str(getattr(samples.dataset, "path", ""))
     # `out` can lie inside the dataset only if the dataset is a local folder, not a lone shard or a URL.
     if held and target.resolve().is_relative_to(Path(held).resolve()):
