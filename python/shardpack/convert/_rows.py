@@ -352,16 +352,11 @@ def _groups(
         try:
             node = tree[name]
             members = {"array": node} if isinstance(node, Column) else _flat(node)
-            wrong = {
-                member: why for member, column in members.items() if member not in drop and (why := column.refused)
-            }
-            try:
-                refuse_columns(at, wrong)
-            except SourceError as error:
-                there = [*members, *([] if isinstance(node, Column) else node.attributes())]
-                raise SourceError(f"{error}{dropped_nothing(drop - left_out, there)}") from None
             taken = {member: column for member, column in members.items() if member not in drop}
-            _check_size(at, taken, 0, max_bytes)
+            if (refusal := _refusal(at, taken, max_bytes)) is not None:
+                there = [*members, *([] if isinstance(node, Column) else node.attributes())]
+                yield Problem(f"{refusal}{dropped_nothing(drop - left_out, there)}")
+                continue
             try:
                 _claim(expansion, 1, taken)
                 read, varying = _members(taken, max_bytes)
@@ -375,9 +370,19 @@ def _groups(
         except MemoryError:
             raise
         except Exception as error:  # As above.
-            yield Problem(str(error) if str(error).startswith(at) else f"{at}: {error}")
+            yield Problem(f"{at}: {error}")
             continue
         yield Sample(name, values, at)
+
+
+def _refusal(at: str, columns: dict[str, Column], max_bytes: int) -> str | None:
+    """Return why a sample with these columns cannot be read, or None. The text names the sample."""
+    try:
+        refuse_columns(at, {name: why for name, column in columns.items() if (why := column.refused)})
+        _check_size(at, columns, 0, max_bytes)
+    except SourceError as error:
+        return str(error)
+    return None
 
 
 def _members(columns: dict[str, Column], max_bytes: int) -> tuple[dict[str, Any], int]:

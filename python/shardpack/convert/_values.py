@@ -175,7 +175,6 @@ def kind_of(field: str, value: Any) -> str:
     if is_picture_object(value):
         return "image"
     if value is None:
-        # `Fields.settle` shows only the first line.
         raise SourceError(
             f"the first sample has None here, which could be any kind of field: pass schema={{{field!r}: …}}"
         )

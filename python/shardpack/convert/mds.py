@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from ._bounds import check_whole
 from ._files import open_inside
 from ._masks import as_masks
 from ._mds_values import Decoder, decoder
@@ -56,8 +57,7 @@ def open(
         Largest size of a shard, before and after decompression. Shards are held in memory whole. Default 4 GiB, the
         maximum of the format.
     """
-    if not isinstance(max_shard_bytes, int) or isinstance(max_shard_bytes, bool) or max_shard_bytes < 1:
-        raise ValueError(f"max_shard_bytes: expected a positive number of bytes, found: {max_shard_bytes!r}")
+    check_whole("max_shard_bytes", max_shard_bytes)
     folder = Path(src)
     index = _read_index(folder)
     shards = _entries(index, folder)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .._url import is_url
+from ._bounds import check_whole
 from ._files import Paths
 from ._masks import as_masks
 from ._objects import ObjectFile, list_objects
@@ -93,8 +94,7 @@ def open(
     storage_options
         With URLs: options of the store, as for :class:`shardpack.Dataset`.
     """
-    if not isinstance(max_sample_bytes, int) or isinstance(max_sample_bytes, bool) or max_sample_bytes < 1:
-        raise ValueError(f"max_sample_bytes: expected a positive number of bytes, found: {max_sample_bytes!r}")
+    check_whole("max_sample_bytes", max_sample_bytes)
     files, listed = list_objects(src, _SUFFIXES, "WebDataset", storage_options)
     classes = None
     if listed is not None:
