@@ -271,9 +271,13 @@ class Batch(MutableMapping[str, Any]):
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("weights"))
-        if self._core is None:
-            raise AttributeError("weights() works only on the batch that the loader returned, not on a copy of it")
-        return self._core.weights(field)
+        return self._lent("weights").weights(field)
+
+    def _lent(self, method: str) -> _shardpack.Batch:
+        """Return the batch in the loader's memory. A copy of a batch has none, which is an error."""
+        if not self._is_lent or self._core is None:
+            raise RuntimeError(f"{method}() works only on the batch that the loader returned, not on a copy of it")
+        return self._core
 
     @property
     def rows(self) -> int:
@@ -306,13 +310,12 @@ class Batch(MutableMapping[str, Any]):
         """True for rows whose sample has a value for ``field``, as bool ``[rows]``. Missing values (written as
         ``None``) and rows without a sample are zeros in the batch.
         """
-        if not self._is_lent or self._core is None:
-            raise RuntimeError("present() works only on the batch that the loader returned, not on a copy of it")
+        core = self._lent("present")
         assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
-        if field in self._core.names():
-            return self._format.convert(self._core.present(field))
+        if field in core.names():
+            return self._format.convert(core.present(field))
         return self._format.convert(np.array([value is not None for value in self[field]], np.bool_))
 
     def views(self, field: str | None = None) -> Views:
@@ -332,10 +335,9 @@ class Batch(MutableMapping[str, Any]):
         UsageError
             The field does not hold decoded pictures, or the dataset does not store their sizes.
         """
-        if not self._is_lent or self._core is None:
-            raise RuntimeError("views() works only on the batch that the loader returned, not on a copy of it")
+        core = self._lent("views")
         if field is None:
-            pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
+            pictures = [name for name in core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:
                 if not pictures:
                     raise ValueError("views() needs a picture field, but this batch has none")
@@ -343,7 +345,7 @@ class Batch(MutableMapping[str, Any]):
             field = pictures[0]
         if field not in self._names:
             raise self._unknown(field)
-        source, crop, size, flipped = self._core.shown(field)
+        source, crop, size, flipped = core.shown(field)
         return Views(source.reshape(-1, 2), crop.reshape(-1, 4), size.reshape(-1, 2), flipped)
 
     @property

@@ -264,7 +264,7 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # For an empty tar, `open` has already reached the end, and Python 3.10's `next` would fail there.
+            # For an empty tar, `open` has already reached the end, where `next` may fail.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
