@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shardpack import _shardpack, _warn
+from shardpack._url import store_keywords
 
 if TYPE_CHECKING:
     from shardpack._dataset import Dataset
@@ -51,10 +52,10 @@ def add(
     rows = len(dataset) if keys is None else len(keys)
     given = [_column(name, np.asarray(column), rows) for name, column in values.items()]
     generation = core.generation if keys is None else None
+    store = store_keywords(spool, take_over, dict(dataset._settings))
     _, notes = _shardpack.add_columns(
-        folder, given, keys, generation, force, threads, dataset._max_record, progress,
-        (None if spool is None else str(spool), take_over, list(dataset._settings)),
-    )  # fmt: skip
+        folder, given, keys, generation, force, threads, dataset._max_record, progress, store
+    )
     _warn.of_notes(notes)
     return folder
 

@@ -422,8 +422,9 @@ class Dataset:
         >>> dataset[7]["embedding"].shape     # doctest: +SKIP
         (768,)
         """
-        given = {"force": force, "threads": threads, "progress": progress, "spool": spool, "take_over": take_over}
-        folder = _added.add(self, columns, **given)  # type: ignore[arg-type]
+        folder = _added.add(
+            self, columns, force=force, threads=threads, progress=progress, spool=spool, take_over=take_over
+        )
         return Dataset(folder, verify_crc=self._verify_crc, max_record=self._max_record, storage_options=dict(self._settings))
 
     def subset(self, which: Indices | Callable[[Mapping[str, NDArray[Any]]], Any]) -> Subset:
