@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def similar(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Ask whether the most similar known word was meant. Return an empty string if no word is similar."""
+    """Return the question `did you mean …?` with the most similar known word, or an empty string if none is similar."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"did you mean {near[0]!r}?" if near else ""
 
