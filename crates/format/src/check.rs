@@ -178,16 +178,13 @@ impl Record<'_> {
                 value.check(field, limits).map_err(|e| e.in_sample(self.key))?;
             }
         }
-        let mut rest = self.scalars;
-        for (name, dtype) in schema.scalars() {
-            let (value, tail) = rest
-                .split_at_checked(dtype.size())
-                .unwrap_or_else(|| bug("a sample has fewer scalar values than its schema"));
+        for (name, dtype, range) in schema.scalar_ranges() {
+            let value =
+                self.scalars.get(range).unwrap_or_else(|| bug("a sample has fewer scalar values than its schema"));
             if dtype == Dtype::Bool && value != [0] && value != [1] {
                 let what = format!("bool scalar {name:?}");
                 return Err(Error::format(what, "0 or 1", format!("{value:?}")).in_sample(self.key));
             }
-            rest = tail;
         }
         Ok(())
     }

@@ -394,15 +394,10 @@ impl Index {
     /// True if a record's packed scalars equal the scalars of row `i`.
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
-        let mut rest = packed;
-        for (position, (_, dtype)) in self.metadata().schema.scalars().enumerate() {
-            let Some((head, tail)) = rest.split_at_checked(dtype.size()) else { return false };
-            if self.scalar(i, position) != Some(head) {
-                return false;
-            }
-            rest = tail;
-        }
-        rest.is_empty()
+        let schema = &self.metadata().schema;
+        let mut ranges = schema.scalar_ranges().enumerate();
+        packed.len() as u64 == schema.scalar_bytes()
+            && ranges.all(|(position, (.., range))| self.scalar(i, position) == packed.get(range))
     }
 
     fn key_bytes(&self, i: u64) -> Option<&[u8]> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The kind of a field. Determines which codecs and descriptors are allowed.
@@ -194,6 +195,22 @@ impl Schema {
         self.fields.iter().filter_map(|f| f.dtype.map(|dtype| (f.name.as_str(), dtype)))
     }
 
+    /// Iterates over the scalar fields, and the byte range of each in a sample's packed scalars.
+    ///
+    /// ```
+    /// use shardpack_format::{Dtype, Field, Schema};
+    /// let schema = Schema::new(vec![Field::scalar("label", Dtype::I64), Field::scalar("score", Dtype::F32)])?;
+    /// assert!(schema.scalar_ranges().eq([("label", Dtype::I64, 0..8), ("score", Dtype::F32, 8..12)]));
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    pub fn scalar_ranges(&self) -> impl Iterator<Item = (&str, Dtype, Range<usize>)> {
+        self.scalars().scan(0, |next, (name, dtype)| {
+            let start = *next;
+            *next += dtype.size();
+            Some((name, dtype, start..*next))
+        })
+    }
+
     /// Returns the number of fields with a payload.
     #[must_use]
     pub fn stored_count(&self) -> usize {
@@ -257,6 +274,12 @@ impl Schema {
     #[must_use]
     pub fn scalar_position(&self, name: &str) -> Option<(usize, Dtype)> {
         self.scalars().enumerate().find(|(_, (n, _))| *n == name).map(|(i, (_, dtype))| (i, dtype))
+    }
+
+    /// Returns the byte range of a scalar field in a sample's packed scalars, and its type.
+    #[must_use]
+    pub fn scalar_range(&self, name: &str) -> Option<(Range<usize>, Dtype)> {
+        self.scalar_ranges().find(|(known, ..)| *known == name).map(|(_, dtype, range)| (range, dtype))
     }
 
     pub(crate) fn check(&self, limits: &Limits) -> Result<()> {

@@ -175,13 +175,11 @@ fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
 pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
     let known: Vec<&str> = fields_with_figures(schema).collect();
     let mut out: BTreeMap<String, Fidelity> = BTreeMap::new();
-    let mut rest = packed;
-    for (name, dtype) in schema.scalars() {
-        let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
+    for (name, _, range) in schema.scalar_ranges() {
+        let Some(value) = packed.get(range) else {
             debug_assert!(false, "{} bytes of scalars, without `{name}`", packed.len());
             break;
         };
-        rest = tail;
         if let Some((field, figure)) = figure(name).filter(|(field, _)| known.contains(field))
             && let Some(bytes) = value.first_chunk()
         {

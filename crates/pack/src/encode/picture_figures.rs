@@ -51,10 +51,14 @@ pub(crate) fn fields(field: &str, reencode: bool) -> Vec<Field> {
     TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(format!("{field}.{name}"), dtype)).collect()
 }
 
+/// Returns true if `name` is `<field>.<column>`.
+fn is_column(name: &str, field: &str, column: &str) -> bool {
+    name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(column)
+}
+
 fn has(schema: &Schema, field: &str, columns: &[(&str, Dtype)]) -> bool {
-    let is =
-        |name: &str, column: &str| name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(column);
-    columns.iter().all(|&(column, wanted)| schema.scalars().any(|(name, dtype)| dtype == wanted && is(name, column)))
+    let has = |column, wanted| schema.scalars().any(|(name, dtype)| dtype == wanted && is_column(name, field, column));
+    columns.iter().all(|&(column, dtype)| has(column, dtype))
 }
 
 fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
@@ -95,18 +99,11 @@ impl PictureFigures {
     }
 
     fn of_field(schema: &Schema, field: &str, packed: &[u8]) -> Option<Self> {
-        let value = |wanted: &str| {
-            let mut rest = packed;
-            for (name, dtype) in schema.scalars() {
-                let parts = rest.split_at_checked(dtype.size());
-                debug_assert!(parts.is_some(), "{} bytes of scalars, without `{name}`", packed.len());
-                let (value, tail) = parts?;
-                if name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(wanted) {
-                    return Some(value);
-                }
-                rest = tail;
-            }
-            None
+        let value = |column: &str| {
+            let (name, _, range) = schema.scalar_ranges().find(|(name, ..)| is_column(name, field, column))?;
+            let value = packed.get(range);
+            debug_assert!(value.is_some(), "{} bytes of scalars, without `{name}`", packed.len());
+            value
         };
         let reencoded = has(schema, field, &REENCODED).then(|| {
             Some(ReencodedFigures {

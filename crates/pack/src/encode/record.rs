@@ -63,14 +63,8 @@ impl Columns {
     /// Returns the columns of these fields, in this order, or `None` if the schema lacks one of them.
     pub(crate) fn of(schema: &Schema, fields: &[Field]) -> Option<Self> {
         let place = |wanted: &Field| {
-            let mut start = 0;
-            for (name, dtype) in schema.scalars() {
-                if name == wanted.name {
-                    return (wanted.dtype == Some(dtype)).then(|| start..start + dtype.size());
-                }
-                start += dtype.size();
-            }
-            None
+            let (range, dtype) = schema.scalar_range(&wanted.name)?;
+            (wanted.dtype == Some(dtype)).then_some(range)
         };
         fields.iter().map(place).collect::<Option<_>>().map(Self)
     }

@@ -15,9 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// picture field.
 fn gpu_jpeg(schema: &Schema) -> Option<usize> {
     let pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image).count();
-    let (position, dtype) = schema.scalar_position("gpu_jpeg")?;
-    let before = schema.scalars().take(position).map(|(_, dtype)| dtype.size()).sum();
-    (pictures == 1 && dtype == Dtype::Bool).then_some(before)
+    let (range, dtype) = schema.scalar_range("gpu_jpeg")?;
+    (pictures == 1 && dtype == Dtype::Bool).then_some(range.start)
 }
 
 /// Records of a dataset as samples for the writer. Fields of `schema` that a record lacks are segment indexes,

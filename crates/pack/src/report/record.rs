@@ -10,15 +10,7 @@ pub(super) fn first_field<'a, T>(sample: &'a EncodedSample<T>, limits: &Limits) 
 }
 
 pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
-    let mut rest = packed;
-    for (name, dtype) in schema.scalars() {
-        let (value, tail) = rest.split_at_checked(dtype.size())?;
-        if name == wanted {
-            return Some(value);
-        }
-        rest = tail;
-    }
-    None
+    packed.get(schema.scalar_range(wanted)?.0)
 }
 
 /// Returns the limits for the report's own records, and for sources already accepted by the listing.

@@ -100,19 +100,13 @@ impl FieldChecker {
 
 /// Checks an integer label against the classes. The specification does not restrict other labels.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
-    let mut rest = record.scalars;
-    for (name, dtype) in shard.index().metadata().schema.scalars() {
-        let (value, tail) =
-            rest.split_at_checked(dtype.size()).unwrap_or_else(|| bug("scalars whose length was compared"));
-        if name == "label" {
-            if matches!(dtype, Dtype::Bool | Dtype::F16 | Dtype::F32 | Dtype::F64) {
-                return None;
-            }
-            let value = Scalar::from_bytes(dtype, value).unwrap_or_else(|| bug("a label has the wrong length"));
-            let fits = value.as_i64().and_then(|v| u64::try_from(v).ok()).is_some_and(|v| v < classes);
-            return (!fits).then(|| Error::format("label", format!("a class number below {classes}"), value));
-        }
-        rest = tail;
+    let schema = &shard.index().metadata().schema;
+    let (range, dtype) = schema.scalar_range("label")?;
+    if matches!(dtype, Dtype::Bool | Dtype::F16 | Dtype::F32 | Dtype::F64) {
+        return None;
     }
-    None
+    let value = record.scalars.get(range).unwrap_or_else(|| bug("scalars whose length was compared"));
+    let value = Scalar::from_bytes(dtype, value).unwrap_or_else(|| bug("a label has the wrong length"));
+    let fits = value.as_i64().and_then(|v| u64::try_from(v).ok()).is_some_and(|v| v < classes);
+    (!fits).then(|| Error::format("label", format!("a class number below {classes}"), value))
 }
