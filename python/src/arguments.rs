@@ -11,7 +11,7 @@ use shardpack_pack::collect::AppendOptions;
 use shardpack_pack::grow::AddOptions;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
-use shardpack_recipe::OptionValue;
+use shardpack_recipe::{OptionValue, StorageOptions};
 use shardpack_writer::Output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,13 +171,14 @@ pub(crate) fn appending(options: &Bound<'_, PyDict>, path: PathBuf) -> PyResult<
     Ok((read, Destination { path, spool, take_over }))
 }
 
-/// Returns the names of the options of `pack`, `report` or `add`.
+/// Returns the names of the options of `pack`, `report` or `add`, or of those that `shrink` pictures.
 #[pyfunction]
 pub(crate) fn option_names(of: &str) -> PyResult<Vec<&'static str>> {
     match of {
         "pack" => Ok(PackOptions::names().collect()),
         "report" => Ok(ReportArguments::about().map(|about| about.name).collect()),
         "add" => Ok(AddOptions::about().map(|about| about.name).collect()),
-        other => Err(PyTypeError::new_err(format!("expected pack, report or add, found {other:?}"))),
+        "shrink" => Ok(StorageOptions::shrinking().collect()),
+        other => Err(PyTypeError::new_err(format!("expected pack, report, add or shrink, found {other:?}"))),
     }
 }

@@ -5,7 +5,7 @@ use shardpack_pack::Context;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
 use shardpack_pack::report::{CandidateRecipe, CubeTraits, Noise};
-use shardpack_recipe::{OptionValue, Word};
+use shardpack_recipe::{OptionValue, StorageOptions, Word};
 use shardpack_sources::SourceKind;
 use std::path::Path;
 
@@ -99,7 +99,7 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
             }
         }
     }
-    if !asked && args.ladder("short_side").is_empty() && args.ladder("long_side").is_empty() {
+    if !asked && StorageOptions::shrinking().all(|option| args.ladder(option).is_empty()) {
         let (name, group) = ("keep, with index".to_owned(), "keep".to_owned());
         rungs.push(Rung { name, group, own: own([("jpeg", word("keep"))]) });
     }
@@ -126,7 +126,7 @@ fn sampling_options(sampling: &str) -> Own {
 
 fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
     let mut sizes = Vec::new();
-    for option in ["short_side", "long_side"] {
+    for option in StorageOptions::shrinking() {
         for side in args.ladder(option) {
             sizes.push((format!(", {} {side}", option.replace('_', " ")), own([(option, word(side))])));
         }

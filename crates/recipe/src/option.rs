@@ -42,6 +42,8 @@ pub struct About {
     pub without: &'static str,
     /// Ways of storing JPEGs with which this option has an effect. Empty if the option does not concern pictures.
     pub jpeg: &'static [Jpeg],
+    /// True if the option makes pictures smaller, and their masks with them.
+    pub shrinks: bool,
 }
 
 /// Declares an option that changes a value of type `O`.
@@ -61,7 +63,8 @@ impl<O: 'static> Declared<O> {
         help: &'static str,
         set: fn(&mut O, Given<'_>) -> Result<(), ArgumentError>,
     ) -> Self {
-        Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled: |_| None }
+        let about = About { name, group: "", help, takes, without: "", jpeg: &[], shrinks: false };
+        Self { about, set, spelled: |_| None }
     }
 
     /// Sets the function that formats the current value, or returns `None` if there is none. Needed for options
@@ -90,6 +93,13 @@ impl<O: 'static> Declared<O> {
     #[must_use]
     pub const fn only_with(mut self, jpeg: &'static [Jpeg]) -> Self {
         self.about.jpeg = jpeg;
+        self
+    }
+
+    /// Declares that this option makes pictures smaller, and their masks with them.
+    #[must_use]
+    pub const fn shrinks(mut self) -> Self {
+        self.about.shrinks = true;
         self
     }
 

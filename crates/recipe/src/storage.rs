@@ -149,7 +149,8 @@ impl StorageOptions {
         })
         .group(PICTURES)
         .only_with(&[Jpeg::Reencode])
-        .without("long_side"),
+        .without("long_side")
+        .shrinks(),
         StorageOption::new(
             "long_side",
             Takes::Value("N"),
@@ -161,7 +162,8 @@ impl StorageOptions {
             Resize::No | Resize::ShortSide(_) => None,
         })
         .group(PICTURES)
-        .only_with(&[Jpeg::Reencode]),
+        .only_with(&[Jpeg::Reencode])
+        .shrinks(),
         StorageOption::new(
             "score",
             Takes::Word(words::<Share>, "SHARE"),
@@ -343,6 +345,11 @@ impl StorageOptions {
     #[must_use]
     pub fn option(name: &str) -> Option<&'static StorageOption> {
         Self::OPTIONS.iter().find(|option| option.about.name == name)
+    }
+
+    /// Returns the names of the options that make pictures smaller.
+    pub fn shrinking() -> impl Iterator<Item = &'static str> {
+        Self::OPTIONS.iter().filter(|option| option.about.shrinks).map(|option| option.about.name)
     }
 
     /// Reads the given options and checks them together. All other options keep their defaults.

@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from .. import _warn
-from .._shardpack import KnownKeyError, RepeatedKeyError, cores
+from .._shardpack import KnownKeyError, RepeatedKeyError, cores, option_names
 from .._similar import did_you_mean
 from ._fields import Fields
 from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, dropped_nothing, printable
@@ -136,7 +136,7 @@ class Run:
 
     def _refuse_shrinking(self, options: Mapping[str, Any]) -> None:
         """Raise an error if pictures would be shrunk but their masks would not."""
-        shrinking = [name for name in ("short_side", "long_side") if options.get(name) is not None]
+        shrinking = [name for name in option_names("shrink") if options.get(name) is not None]
         if shrinking and self.fields.masks and "image" in self.fields.kinds.values():
             raise SourceError(
                 f"{self.format}: {shrinking[0]} would shrink pictures, but not their masks\n"
