@@ -62,6 +62,9 @@ impl<'a> PictureSizes<'a> {
     ///   pixel, or twice as much if the picture is turned).
     /// - A re-encoded JPEG needs its decoded, resized and compared pixels (3 bytes each), and may be transcoded
     ///   instead.
+    /// - A progressive JPEG that is kept is decoded, which needs its pixels (3 bytes per pixel) and its coefficients
+    ///   (6 bytes). A CMYK picture is decoded by all options, which needs its inks (4 bytes), their pixels twice,
+    ///   and the coefficients of four components (8 bytes, if progressive).
     /// - Scoring needs planes of floats.
     /// - Other pictures are decoded, which needs up to 11 bytes per pixel.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
@@ -74,6 +77,7 @@ impl<'a> PictureSizes<'a> {
                 let index = if *segment_index { entry.bytes.saturating_mul(2).saturating_add(pixels / 16) } else { 0 };
                 return both.saturating_add(index);
             }
+            _ if found.jpeg.is_some_and(|jpeg| jpeg.components == 4) => 18,
             PictureOptions::Keep { .. } => 9,
             PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => 12,
         };
@@ -157,13 +161,15 @@ fn usual_quality(score: f64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_recipe::Jpeg;
     use shardpack_sources::SampleContent;
 
-    fn memory_to_keep(components: u8) -> u64 {
+    /// Returns the memory for keeping and for tiling a picture of 100 × 80 pixels.
+    fn memory_bytes(components: u8, progressive: bool) -> [u64; 2] {
         let jpeg = JpegFacts {
             gpu_jpeg: false,
             rare: None,
-            progressive: false,
+            progressive,
             components,
             restart_interval: 0,
             orientation: None,
@@ -183,13 +189,18 @@ mod tests {
             meta: None,
             frames: Vec::new(),
         };
-        let sizes = PictureSizes { options: &PictureOptions::Keep { segment_index: true }, ratio: (1, 1) };
-        sizes.memory_bytes(&entry, PictureChecks { pixels: false, score: false })
+        [PictureOptions::Keep { segment_index: true }, PictureOptions::of(Jpeg::Tile)].map(|options| {
+            let sizes = PictureSizes { options: &options, ratio: (1, 1) };
+            sizes.memory_bytes(&entry, PictureChecks { pixels: false, score: false })
+        })
     }
 
     #[test]
-    fn a_kept_cmyk_picture_needs_memory_for_its_pixels() {
-        assert!(memory_to_keep(3) < 100 * 80);
-        assert!(memory_to_keep(4) > 100 * 80 * 7);
+    fn a_picture_that_is_decoded_to_keep_it_needs_memory_for_its_pixels() {
+        assert!(memory_bytes(3, false)[0] < 100 * 80);
+        assert!(memory_bytes(3, true)[0] > 100 * 80 * (3 + 2 * 3));
+        for progressive in [false, true] {
+            assert!(memory_bytes(4, progressive).iter().all(|&bytes| bytes > 100 * 80 * (3 + 3 + 4 + 2 * 4)));
+        }
     }
 }
