@@ -3,6 +3,7 @@ use crate::resize::Resizing;
 use crate::turbo::Process;
 use crate::{
     Compressor, Crop, DecodePaths, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Rescaled, Subsampling, View,
+    ViewSize,
 };
 use proptest::prelude::*;
 
@@ -167,34 +168,24 @@ fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
 
 fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
     let side = 1..90_u32;
+    let size = (side.clone(), side.clone()).prop_map(ViewSize::from);
     prop_oneof![
         Just(Framing::Whole),
         (0..width, 0..height, any::<(u16, u16)>()).prop_map(move |(x, y, (w, h))| {
             let extent = |at: u32, of: u32, n: u16| 1 + u32::from(n) % (of - at);
             Framing::Rectangle(Rect { x, y, width: extent(x, width, w), height: extent(y, height, h) })
         }),
-        (side.clone(), side.clone()).prop_map(|(height, width)| Framing::Resize { height, width }),
-        (side.clone(), side.clone(), 0..40_u32).prop_map(|(height, width, more)| Framing::CenterCrop {
-            short_side: height.max(width) + more,
-            height,
-            width
+        size.clone().prop_map(Framing::Resize),
+        (size.clone(), 0..40_u32)
+            .prop_map(|(size, more)| { Framing::CenterCrop { short_side: size.height.max(size.width) + more, size } }),
+        (size.clone(), 0.05..1.0_f64)
+            .prop_map(|(size, low)| { Framing::RandomResizedCrop { size, scale: (low, 1.0), ratio: (0.5, 2.0) } }),
+        (size.clone(), any::<[u8; 3]>()).prop_map(|(size, fill)| Framing::Pad { size, fill }),
+        (size.clone(), 0.1..3.0_f64, any::<[u8; 3]>()).prop_map(|(size, high, fill)| {
+            Framing::Rescaled { size, rescaled: Rescaled::Fit { scale: (0.1, high) }, fill }
         }),
-        (side.clone(), side.clone(), 0.05..1.0_f64).prop_map(|(height, width, low)| Framing::RandomResizedCrop {
-            height,
-            width,
-            scale: (low, 1.0),
-            ratio: (0.5, 2.0)
-        }),
-        (side.clone(), side.clone(), any::<[u8; 3]>()).prop_map(|(height, width, fill)| Framing::Pad {
-            height,
-            width,
-            fill
-        }),
-        (side.clone(), side.clone(), 0.1..3.0_f64, any::<[u8; 3]>()).prop_map(|(height, width, high, fill)| {
-            Framing::Rescaled { height, width, size: Rescaled::Fit { scale: (0.1, high) }, fill }
-        }),
-        (side.clone(), side.clone(), side, any::<[u8; 3]>()).prop_map(|(height, width, low, fill)| {
-            Framing::Rescaled { height, width, size: Rescaled::ShortSide { range: (low, low + 20) }, fill }
+        (size, side, any::<[u8; 3]>()).prop_map(|(size, low, fill)| {
+            Framing::Rescaled { size, rescaled: Rescaled::ShortSide { range: (low, low + 20) }, fill }
         }),
     ]
 }
@@ -275,7 +266,7 @@ proptest! {
         if cut_off {
             jpeg.truncate(kept.index(jpeg.len()));
         }
-        let how = Rendering { view: View { framing: Framing::RandomResizedCrop { height: 9, width: 7, scale: (0.1, 1.0), ratio: (0.5, 2.0) }, ..how.view }, ..how };
+        let how = Rendering { view: View { framing: Framing::RandomResizedCrop { size: (9, 7).into(), scale: (0.1, 1.0), ratio: (0.5, 2.0) }, ..how.view }, ..how };
         let mut slot = [0; 9 * 7 * 3];
         let limits = Limits { max_decoded_bytes: 1 << 24, ..Default::default() };
         let mut decoder = JpegDecoder::with_paths(&limits, DecodePaths { lenient, ..Default::default() });

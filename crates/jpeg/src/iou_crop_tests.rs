@@ -7,7 +7,7 @@ fn key(sample: u64) -> DrawKey {
 
 fn zoomed() -> View {
     let crop = IouCrop { zoom_out: Some((1.0, 4.0)), ..IouCrop::default() };
-    View { framing: Framing::IouCrop { height: 60, width: 80, crop, fill: [7; 3] }, ..View::whole() }
+    View { framing: Framing::IouCrop { size: (60, 80).into(), crop, fill: [7; 3] }, ..View::whole() }
 }
 
 const BOXES: [[f64; 4]; 3] = [[20.0, 30.0, 90.0, 80.0], [300.0, 200.0, 420.0, 330.0], [100.0, 10.0, 130.0, 25.0]];
@@ -79,7 +79,7 @@ fn half_of_the_pictures_are_placed_on_a_canvas() {
 #[test]
 fn an_area_shows_its_part_of_the_picture() {
     let view = |x, y, width, height| View {
-        framing: Framing::Part { area: Area { x, y, width, height }, height: 50, width: 100, fill: [0; 3] },
+        framing: Framing::Part { area: Area { x, y, width, height }, size: (50, 100).into(), fill: [0; 3] },
         ..View::whole()
     };
     let crop = view(-100.0, 10.0, 200.0, 50.0).resolve(80, 90, &key(0)).unwrap();
@@ -99,7 +99,7 @@ fn an_area_shows_its_part_of_the_picture() {
 #[test]
 fn invalid_ranges_are_refused() {
     let said = |crop| {
-        let framing = Framing::IouCrop { height: 8, width: 8, crop, fill: [0; 3] };
+        let framing = Framing::IouCrop { size: 8.into(), crop, fill: [0; 3] };
         View { framing, ..View::whole() }.check().unwrap_err().to_string()
     };
     let crop = IouCrop::default();

@@ -280,7 +280,7 @@ mod tests {
     fn invalid_ranges_are_refused() {
         let said = |view: View| view.resolve(9, 9, &DrawKey::default()).unwrap_err().to_string();
         let scaled = |scale| View {
-            framing: crate::Framing::Rescaled { height: 8, width: 8, size: Rescaled::Fit { scale }, fill: [0; 3] },
+            framing: crate::Framing::Rescaled { size: 8.into(), rescaled: Rescaled::Fit { scale }, fill: [0; 3] },
             ..View::whole()
         };
         for scale in [(0.0, 1.0), (2.0, 1.0), (0.5, 17.0), (f64::NAN, 1.0)] {

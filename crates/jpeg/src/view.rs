@@ -41,27 +41,18 @@ pub enum Framing {
     /// A rectangle at its own size.
     Rectangle(Rect),
     /// The whole picture, resized to the given size.
-    Resize {
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
-    },
+    Resize(ViewSize),
     /// The centre, cropped after resizing the picture to a shorter side of `short_side`.
     CenterCrop {
         /// Length of the shorter side after resizing, in pixels. Must be at least the size of the crop.
         short_side: u32,
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
+        /// Size of the output.
+        size: ViewSize,
     },
     /// A random part of the picture, resized to the given size.
     RandomResizedCrop {
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
+        /// Size of the output.
+        size: ViewSize,
         /// Range of the area, as a fraction of the picture's area. Drawn uniformly. Default 0.08 to 1.
         scale: (f64, f64),
         /// Range of the aspect ratio (width / height). Drawn uniformly on a logarithmic scale. Default 3/4 to
@@ -72,22 +63,18 @@ pub enum Framing {
     /// one colour. It fills the output along one axis. Its length along the other axis is rounded to the nearest pixel
     /// and is at least 1. If the number of border pixels is odd, the right or lower border has one more.
     Pad {
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
+        /// Size of the output.
+        size: ViewSize,
         /// Colour of the border: red, green and blue. Default 114, 114, 114.
         fill: [u8; 3],
     },
     /// The picture in a random size, cropped or padded (torchvision's `ScaleJitter` and `FixedSizeCrop`, or
     /// `RandomResize` and `RandomCrop`).
     Rescaled {
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
+        /// Size of the output.
+        size: ViewSize,
         /// How the size of the picture is drawn.
-        size: Rescaled,
+        rescaled: Rescaled,
         /// Colour of the border: red, green and blue. Default 114, 114, 114.
         fill: [u8; 3],
     },
@@ -97,10 +84,8 @@ pub enum Framing {
     /// A random part that is chosen by its overlap with the boxes of the picture, resized to the given size.
     /// [`View::of_boxes`] draws it.
     IouCrop {
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
+        /// Size of the output.
+        size: ViewSize,
         /// How the part is drawn.
         crop: IouCrop,
         /// Colour of the border: red, green and blue. Default 114, 114, 114.
@@ -111,10 +96,8 @@ pub enum Framing {
     Part {
         /// Area to show, in pixels of the picture.
         area: Area,
-        /// Number of rows.
-        height: u32,
-        /// Number of columns.
-        width: u32,
+        /// Size of the output.
+        size: ViewSize,
         /// Colour of the border: red, green and blue.
         fill: [u8; 3],
     },
@@ -242,24 +225,21 @@ impl View {
     /// Shows the whole picture, resized to the given size.
     #[must_use]
     pub fn resize(size: impl Into<ViewSize>) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::Resize { height, width })
+        Self::new(Framing::Resize(size.into()))
     }
 
     /// Resizes the picture to a shorter side of `short_side`, and shows its centre, of size `size`. ImageNet evaluation
     /// usually uses 256 and 224.
     #[must_use]
     pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::CenterCrop { short_side, height, width })
+        Self::new(Framing::CenterCrop { short_side, size: size.into() })
     }
 
     /// Shows a random part, resized to the given size. It has 8 to 100 % of the area and an aspect ratio of
     /// 3/4 to 4/3.
     #[must_use]
     pub fn random_resized_crop(size: impl Into<ViewSize>) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::RandomResizedCrop { height, width, scale: Framing::SCALE, ratio: Framing::RATIO })
+        Self::new(Framing::RandomResizedCrop { size: size.into(), scale: Framing::SCALE, ratio: Framing::RATIO })
     }
 
     /// Shows the whole picture, centred on gray (114), at the largest size that fits without changing the
@@ -267,29 +247,27 @@ impl View {
     ///
     /// ```
     /// use shardpack_jpeg::{Framing, View};
-    /// let black = View { framing: Framing::Pad { height: 640, width: 640, fill: [0; 3] }, ..View::pad(640) };
+    /// let black = View { framing: Framing::Pad { size: 640.into(), fill: [0; 3] }, ..View::pad(640) };
     /// assert_eq!(black.size(), Some((640, 640)));
     /// ```
     #[must_use]
     pub fn pad(size: impl Into<ViewSize>) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::Pad { height, width, fill: GREY })
+        Self::new(Framing::Pad { size: size.into(), fill: GREY })
     }
 
     /// Shows the picture at 0.1 to 2 times the size that just fits (large-scale jitter). A picture larger than the
     /// output is cropped at random. A smaller picture is placed at the upper left corner, on gray (114).
     #[must_use]
     pub fn scale_jitter(size: impl Into<ViewSize>) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::Rescaled { height, width, size: Rescaled::FIT, fill: GREY })
+        Self::new(Framing::Rescaled { size: size.into(), rescaled: Rescaled::FIT, fill: GREY })
     }
 
     /// Resizes the picture to a random length of its shorter side, in pixels, and shows a random crop. A picture
     /// smaller than the output is placed at random on gray (114).
     #[must_use]
     pub fn random_crop(size: impl Into<ViewSize>, short_side: (u32, u32)) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::Rescaled { height, width, size: Rescaled::ShortSide { range: short_side }, fill: GREY })
+        let rescaled = Rescaled::ShortSide { range: short_side };
+        Self::new(Framing::Rescaled { size: size.into(), rescaled, fill: GREY })
     }
 
     /// Shows the whole picture in its own proportions. Its shorter side gets one of the lengths of `short`.
@@ -301,8 +279,7 @@ impl View {
     /// Shows a part that is chosen by its overlap with the boxes of the picture, resized to the given size.
     #[must_use]
     pub fn iou_crop(size: impl Into<ViewSize>) -> Self {
-        let ViewSize { height, width } = size.into();
-        Self::new(Framing::IouCrop { height, width, crop: IouCrop::default(), fill: GREY })
+        Self::new(Framing::IouCrop { size: size.into(), crop: IouCrop::default(), fill: GREY })
     }
 
     /// Adds a left-to-right flip with probability `flip`.
@@ -322,14 +299,14 @@ impl View {
     pub const fn size(&self) -> Option<(u32, u32)> {
         match self.framing {
             Framing::Whole | Framing::Shortest(_) => None,
-            Framing::Rectangle(Rect { height, width, .. })
-            | Framing::Resize { height, width }
-            | Framing::CenterCrop { height, width, .. }
-            | Framing::RandomResizedCrop { height, width, .. }
-            | Framing::Pad { height, width, .. }
-            | Framing::Rescaled { height, width, .. }
-            | Framing::IouCrop { height, width, .. }
-            | Framing::Part { height, width, .. } => Some((height, width)),
+            Framing::Rectangle(Rect { height, width, .. }) => Some((height, width)),
+            Framing::Resize(size)
+            | Framing::CenterCrop { size, .. }
+            | Framing::RandomResizedCrop { size, .. }
+            | Framing::Pad { size, .. }
+            | Framing::Rescaled { size, .. }
+            | Framing::IouCrop { size, .. }
+            | Framing::Part { size, .. } => Some((size.height, size.width)),
         }
     }
 
@@ -350,7 +327,7 @@ impl View {
             )));
         }
         match self.framing {
-            Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => {
+            Framing::CenterCrop { short_side, size: ViewSize { height, width } } if height.max(width) > short_side => {
                 Err(Error::usage(format!(
                     "a centre crop of {height} × {width} pixels is too large for pictures that are resized to a \
                      shorter side of {short_side} pixels"
@@ -368,7 +345,7 @@ impl View {
                     ))),
                 }
             }
-            Framing::Rescaled { size, .. } => size.check(),
+            Framing::Rescaled { rescaled, .. } => rescaled.check(),
             Framing::Shortest(short) => short.check(),
             Framing::IouCrop { crop, .. } => crop.check(),
             _ => Ok(()),
@@ -391,9 +368,9 @@ impl View {
     /// Same as [`check`](Self::check).
     pub fn of_boxes(self, width: u32, height: u32, key: &DrawKey, boxes: &[[f64; 4]]) -> Result<Self> {
         self.check()?;
-        let Framing::IouCrop { height: rows, width: columns, crop, fill } = self.framing else { return Ok(self) };
+        let Framing::IouCrop { size, crop, fill } = self.framing else { return Ok(self) };
         let area = crop.area([width, height], boxes, &key.draws());
-        Ok(Self { framing: Framing::Part { area, height: rows, width: columns, fill }, ..self })
+        Ok(Self { framing: Framing::Part { area, size, fill }, ..self })
     }
 
     /// Returns the crop of an upright picture of `width` × `height` pixels. For [`Framing::IouCrop`], the picture has
@@ -418,7 +395,7 @@ impl View {
         let draws = key.draws();
         let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
         let whole = Rect { x: 0, y: 0, width, height };
-        let of = |area, window, height, width| Crop {
+        let of = |area, window, ViewSize { height, width }| Crop {
             area,
             window,
             height,
@@ -427,14 +404,14 @@ impl View {
             inner: Rect::whole(width, height),
             fill: [0; 3],
         };
-        let sized = |window: Rect, height, width| of(Area::of(window), window, height, width);
-        let bordered = |placed: RescaledPicture, rows, columns, fill| {
-            let mirrored = columns - placed.inner.right();
+        let sized = |window: Rect, size| of(Area::of(window), window, size);
+        let bordered = |placed: RescaledPicture, size: ViewSize, fill| {
+            let mirrored = size.width - placed.inner.right();
             let inner = Rect { x: if flip { mirrored } else { placed.inner.x }, ..placed.inner };
-            Crop { inner, fill, ..of(placed.area, placed.window, rows, columns) }
+            Crop { inner, fill, ..of(placed.area, placed.window, size) }
         };
         Ok(match self.framing {
-            Framing::Whole => sized(whole, height, width),
+            Framing::Whole => sized(whole, ViewSize { height, width }),
             Framing::Rectangle(rect) => {
                 let within = |at: u32, extent: u32, side: u32| at.checked_add(extent).is_some_and(|end| end <= side);
                 if !within(rect.x, rect.width, width) || !within(rect.y, rect.height, height) {
@@ -442,41 +419,41 @@ impl View {
                         "the rectangle {rect} is not within the picture of {width} × {height} pixels"
                     )));
                 }
-                sized(rect, rect.height, rect.width)
+                sized(rect, ViewSize { height: rect.height, width: rect.width })
             }
-            Framing::Resize { height: rows, width: columns } => sized(whole, rows, columns),
-            Framing::CenterCrop { short_side, height: rows, width: columns } => {
+            Framing::Resize(size) => sized(whole, size),
+            Framing::CenterCrop { short_side, size } => {
                 let short = width.min(height);
                 let support = self.interpolation.support();
-                let x = Centre::of(width, short, short_side, columns, support);
-                let y = Centre::of(height, short, short_side, rows, support);
+                let x = Centre::of(width, short, short_side, size.width, support);
+                let y = Centre::of(height, short, short_side, size.height, support);
                 let area = Area { x: x.start, y: y.start, width: x.extent, height: y.extent };
                 let window = Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 };
-                of(area, window, rows, columns)
+                of(area, window, size)
             }
-            Framing::RandomResizedCrop { height: rows, width: columns, scale, ratio } => {
-                sized(random_part(width, height, scale, ratio, &draws), rows, columns)
+            Framing::RandomResizedCrop { size, scale, ratio } => {
+                sized(random_part(width, height, scale, ratio, &draws), size)
             }
-            Framing::Pad { height: rows, width: columns, fill } => {
-                let [inner_width, inner_height] = fitted([width, height], [columns, rows]);
-                let (beside, y) = (columns - inner_width, (rows - inner_height) / 2);
+            Framing::Pad { size, fill } => {
+                let [inner_width, inner_height] = fitted([width, height], [size.width, size.height]);
+                let (beside, y) = (size.width - inner_width, (size.height - inner_height) / 2);
                 let left = beside / 2;
                 let x = if flip { beside - left } else { left };
                 let inner = Rect { x, y, width: inner_width, height: inner_height };
-                Crop { inner, fill, ..sized(whole, rows, columns) }
+                Crop { inner, fill, ..sized(whole, size) }
             }
-            Framing::Rescaled { height: rows, width: columns, size, fill } => {
+            Framing::Rescaled { size, rescaled, fill } => {
                 let support = self.interpolation.support();
-                let placed = jittered::placed(size, [width, height], [columns, rows], support, &draws);
-                bordered(placed, rows, columns, fill)
+                let placed = jittered::placed(rescaled, [width, height], [size.width, size.height], support, &draws);
+                bordered(placed, size, fill)
             }
             Framing::Shortest(short) => {
-                let [columns, rows] = short.resized([width, height], Some(key));
-                sized(whole, rows, columns)
+                let [width, height] = short.resized([width, height], Some(key));
+                sized(whole, ViewSize { height, width })
             }
             Framing::IouCrop { .. } => return self.of_boxes(width, height, key, &[])?.resolve(width, height, key),
-            Framing::Part { area, height: rows, width: columns, fill } => {
-                let Some(placed) = jittered::part(area, [width, height], [columns, rows]) else {
+            Framing::Part { area, size, fill } => {
+                let Some(placed) = jittered::part(area, [width, height], [size.width, size.height]) else {
                     let Area { x, y, width: across, height: down } = area;
                     let text = format!(
                         "the area of {across} × {down} pixels at ({x}, {y}) does not overlap the picture of {width} × \
@@ -484,7 +461,7 @@ impl View {
                     );
                     return Err(Error::usage(text));
                 };
-                bordered(placed, rows, columns, fill)
+                bordered(placed, size, fill)
             }
         })
     }

@@ -72,7 +72,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
 
 #[test]
 fn impossible_views_are_refused() {
-    let range = |scale, ratio| View::new(Framing::RandomResizedCrop { height: 8, width: 8, scale, ratio });
+    let range = |scale, ratio| View::new(Framing::RandomResizedCrop { size: 8.into(), scale, ratio });
     let refused = [
         View::resize((0, 5)),
         View::pad((5, 0)),
@@ -142,7 +142,7 @@ fn distance(mut values: Vec<f64>) -> f64 {
 fn parameters_are_distributed_as_documented() {
     let n = 20_000;
     let (scale, ratio) = ((0.1, 0.4), (0.5, 2.0));
-    let view = View::new(Framing::RandomResizedCrop { height: 9, width: 9, scale, ratio });
+    let view = View::new(Framing::RandomResizedCrop { size: 9.into(), scale, ratio });
     let side = 60_000;
     let parts: Vec<Rect> = (0..n).map(|i| part(view, side, side, i)).collect();
     let total = f64::from(side) * f64::from(side);
@@ -174,8 +174,7 @@ fn flips_have_their_probability() {
 
 #[test]
 fn impossible_shapes_fall_back_to_the_centre() {
-    let view =
-        View::new(Framing::RandomResizedCrop { height: 9, width: 9, scale: (1.0, 1.0), ratio: (0.75, 4.0 / 3.0) });
+    let view = View::new(Framing::RandomResizedCrop { size: 9.into(), scale: (1.0, 1.0), ratio: (0.75, 4.0 / 3.0) });
     assert_eq!(part(view, 1000, 30, 0), Rect { x: 480, y: 0, width: 40, height: 30 });
     assert_eq!(part(view, 30, 1000, 0), Rect { x: 0, y: 480, width: 30, height: 40 });
 }

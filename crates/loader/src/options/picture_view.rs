@@ -113,22 +113,21 @@ fn full(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
 }
 
 fn random_resized_crop(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
-    let (height, width) = given.size(size)?;
+    let size = given.size(size)?.into();
     let scale = given.take("scale", range, "scale=LOW..HIGH, such as scale=0.25..1")?.unwrap_or(Framing::SCALE);
     let ratio = given.take("ratio", range, "ratio=LOW..HIGH, such as ratio=0.75..1.3333")?.unwrap_or(Framing::RATIO);
-    Ok(Framing::RandomResizedCrop { height, width, scale, ratio })
+    Ok(Framing::RandomResizedCrop { size, scale, ratio })
 }
 
 fn center(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
-    let (height, width) = given.size(size)?;
+    let size @ (height, width) = given.size(size)?;
     let short_side = given.take("short", side, "short=PIXELS, such as short=256")?;
     let short_side = short_side.unwrap_or_else(|| (height.max(width) * CENTER.0).div_ceil(CENTER.1));
-    Ok(Framing::CenterCrop { short_side, height, width })
+    Ok(View::center_crop(short_side, size).framing)
 }
 
 fn resize(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
-    let (height, width) = given.size(size)?;
-    Ok(Framing::Resize { height, width })
+    Ok(View::resize(given.size(size)?).framing)
 }
 
 fn pad(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
@@ -138,8 +137,8 @@ fn pad(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
 fn jitter(size: &str, given: &mut GivenOptions<'_>) -> Result<Framing> {
     let mut framing = View::scale_jitter(given.size(size)?).framing;
     let scale = given.take("scale", range, "scale=LOW..HIGH, such as scale=0.1..2")?;
-    if let (Framing::Rescaled { size, .. }, Some(scale)) = (&mut framing, scale) {
-        *size = Rescaled::Fit { scale };
+    if let (Framing::Rescaled { rescaled, .. }, Some(scale)) = (&mut framing, scale) {
+        *rescaled = Rescaled::Fit { scale };
     }
     Ok(framing)
 }
@@ -273,12 +272,12 @@ mod tests {
     #[test]
     fn what_differs_from_the_defaults_follows() {
         let given = view("rrc224x160,ratio=1..1,scale=0.25..0.5,flip=0.1");
-        let framing = Framing::RandomResizedCrop { height: 224, width: 160, scale: (0.25, 0.5), ratio: (1.0, 1.0) };
+        let framing = Framing::RandomResizedCrop { size: (224, 160).into(), scale: (0.25, 0.5), ratio: (1.0, 1.0) };
         assert_eq!(given, View { framing, ..View::whole() }.with_flip(0.1));
         assert_eq!(view("center224x160"), View::center_crop(256, (224, 160)));
         assert_eq!(view("center224,short=224,flip=1"), View::center_crop(224, 224).with_flip(1.0));
         assert_eq!(view("full,flip=0.5"), View::whole().with_flip(0.5));
-        let framing = |fill| Framing::Pad { height: 8, width: 9, fill };
+        let framing = |fill| Framing::Pad { size: (8, 9).into(), fill };
         assert_eq!(
             view("pad8x9,flip=0.5,fill=1:20:255"),
             View { framing: framing([1, 20, 255]), flip: 0.5, ..View::whole() }
@@ -293,20 +292,20 @@ mod tests {
             }
         }
         assert_eq!(view("pad8x9,fill=0").framing, framing([0; 3]));
-        let rescaled = |size, fill| Framing::Rescaled { height: 8, width: 9, size, fill };
-        let size = Rescaled::Fit { scale: (0.5, 1.5) };
-        assert_eq!(view("jitter8x9,fill=7,scale=0.5..1.5").framing, rescaled(size, [7; 3]));
-        let size = Rescaled::ShortSide { range: (260, 1040) };
+        let framing = |rescaled, fill| Framing::Rescaled { size: (8, 9).into(), rescaled, fill };
+        let rescaled = Rescaled::Fit { scale: (0.5, 1.5) };
+        assert_eq!(view("jitter8x9,fill=7,scale=0.5..1.5").framing, framing(rescaled, [7; 3]));
+        let rescaled = Rescaled::ShortSide { range: (260, 1040) };
         let interpolated = view("randcrop8x9,short=260..1040,flip=0,interpolation=bicubic");
         assert_eq!(
             interpolated,
-            View { framing: rescaled(size, [114; 3]), ..View::whole() }.with_interpolation(Interpolation::Bicubic)
+            View { framing: framing(rescaled, [114; 3]), ..View::whole() }.with_interpolation(Interpolation::Bicubic)
         );
         assert_eq!(view("resize8,flip=1e-3"), View::resize(8).with_flip(0.001));
         let short = ShortestSide { range: (480, 800), step: 32, longest: 1333 };
         assert_eq!(view("short480..800,max=1333,step=32,flip=0"), View::shortest(short));
         let crop = IouCrop { scale: (0.5, 1.0), ratio: (1.0, 1.0), zoom_out: Some((1.0, 4.0)) };
-        let framing = Framing::IouCrop { height: 8, width: 9, crop, fill: [1, 2, 3] };
+        let framing = Framing::IouCrop { size: (8, 9).into(), crop, fill: [1, 2, 3] };
         let given = view("ioucrop8x9,zoom=1..4,scale=0.5..1,ratio=1..1,fill=1:2:3,flip=0,interpolation=nearest");
         assert_eq!(given, View { framing, ..View::whole() }.with_interpolation(Interpolation::Nearest));
     }

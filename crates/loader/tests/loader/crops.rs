@@ -20,7 +20,7 @@ fn augment(text: &str) -> Augmentation {
 /// Returns two large and three small crops, as for DINO, and a padded picture.
 fn crops() -> Vec<PictureCrop> {
     let crop = |size: u32, scale: (f64, f64)| {
-        let framing = Framing::RandomResizedCrop { height: size, width: size, scale, ratio: Framing::RATIO };
+        let framing = Framing::RandomResizedCrop { size: size.into(), scale, ratio: Framing::RATIO };
         PictureCrop::from(View { framing, ..View::whole() }.with_flip(0.5))
     };
     let (large, small) = (crop(22, (0.4, 1.0)), crop(9, (0.05, 0.4)));

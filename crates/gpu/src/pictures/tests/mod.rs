@@ -148,14 +148,13 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
         }
         4 => {
             let fill = [random.below(256) as u8, 7, 250];
-            View { framing: Framing::Pad { height: size(random), width: size(random), fill }, ..View::whole() }
+            View { framing: Framing::Pad { size: (size(random), size(random)).into(), fill }, ..View::whole() }
         }
         5 => {
             let scale = (0.1, 0.2 + f64::from(random.below(20)) / 10.0);
             let framing = Framing::Rescaled {
-                height: size(random),
-                width: size(random),
-                size: Rescaled::Fit { scale },
+                size: (size(random), size(random)).into(),
+                rescaled: Rescaled::Fit { scale },
                 fill: [9, random.below(256) as u8, 250],
             };
             View { framing, ..View::whole() }
@@ -177,7 +176,7 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
             };
             let ((x, width), (y, height)) = (side(width), side(height));
             let area = Area { x, y, width, height };
-            let framing = Framing::Part { area, height: size(random), width: size(random), fill: [250, 9, 30] };
+            let framing = Framing::Part { area, size: (size(random), size(random)).into(), fill: [250, 9, 30] };
             View { framing, ..View::whole() }
         }
         _ => View::random_resized_crop((size(random), size(random))),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Returns crops: two large parts, three small parts, and the whole picture with padding.
 fn crops() -> Vec<PictureCrop> {
     let crop = |size: (u32, u32), scale: (f64, f64)| {
-        let framing = Framing::RandomResizedCrop { height: size.0, width: size.1, scale, ratio: Framing::RATIO };
+        let framing = Framing::RandomResizedCrop { size: size.into(), scale, ratio: Framing::RATIO };
         PictureCrop::from(View { framing, ..View::whole() }.with_flip(0.5))
     };
     let (large, small) = (crop((24, 20), (0.4, 1.0)), crop((9, 9), (0.05, 0.4)));
@@ -55,7 +55,7 @@ fn crops_are_the_hosts() {
 fn memory_of_reduced_crops_is_predicted() {
     let large = View::random_resized_crop(96).with_interpolation(Interpolation::Bicubic);
     let scale = (0.05, 0.25);
-    let framing = Framing::RandomResizedCrop { height: 48, width: 48, scale, ratio: Framing::RATIO };
+    let framing = Framing::RandomResizedCrop { size: 48.into(), scale, ratio: Framing::RATIO };
     let small = View { framing, ..View::whole() };
     let mut crops = vec![PictureCrop::from(large); 2];
     crops.extend(vec![PictureCrop::from(small); 6]);
