@@ -218,9 +218,7 @@ fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<(usize, Photo)> {
     each_of(paths, JpegTiler::new, |tiler, source| {
         let mut options = TileOptions::default();
         if blocks > 0 {
-            let mcu = JpegHeader::parse(&source).ok().and_then(|header| header.sampling().mcu());
-            let [h, v, components] = mcu.unwrap_or([1; 3]);
-            let mcu = if components == 1 { 1 } else { h * v + 2 };
+            let mcu = JpegHeader::parse(&source).map_or(1, |header| header.mcu_grid().blocks);
             options.interval = Interval::Mcus((blocks / mcu as u16).max(1));
         }
         let mut jpeg = Vec::new();

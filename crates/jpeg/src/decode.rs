@@ -3,13 +3,14 @@
 use super::area::Area;
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
+use super::mcu_grid::BLOCK;
 use super::orientation::Orientation;
 use super::render::{RenderPlan, Renderer};
 use super::resize::{Cutout, RgbPixels};
 use super::shared::{check_size, trim};
 use super::tidy::tidied;
 use super::turbo::{Color, OpenedJpeg, PixelFormat};
-use super::upsample::{BLOCK, Needs, max_factors};
+use super::upsample::Needs;
 use super::{
     Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, SegmentIndex, Warnings,
 };
@@ -284,7 +285,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     }
     let needs = Needs::of(header.components(), u32::from(header.width));
     let (beside, above) = (u32::from(needs.beside), u32::from(needs.above));
-    let mcu = BLOCK * max_factors(header.components()).0;
+    let mcu = BLOCK * header.mcu_grid().h;
     let mut x = window.x.saturating_sub(beside) / mcu * mcu;
     let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
     // libjpeg-turbo replicates chroma along both axes in a region with a single chroma column

@@ -1,8 +1,9 @@
 //! Derives the tiles of a picture from its restart interval and frame.
 
 use super::header::JpegHeader;
+use super::mcu_grid::BLOCK;
 use super::rect::Rect;
-use super::upsample::{BLOCK, Needs, max_factors};
+use super::upsample::Needs;
 
 /// Tiles of equal size, starting at the upper left corner. The tiles at the right and bottom may extend past
 /// the picture's edge. Each tile is one restart interval, and the intervals are stored row by row.
@@ -35,30 +36,25 @@ impl Grid {
     /// Returns the grid of a picture, or `None` if it has none. A grid requires 8-bit sequential Huffman coding, all
     /// components in one scan, and a restart interval that divides an MCU row evenly or consists of whole MCU rows.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
-        let components = header.components();
         if !header.is_plain() || header.restart_interval == 0 {
             return None;
         }
-        // The sampling factors of a single component are ignored: its MCU is always one block (T.81, A.2.2).
-        let (h, v) = if components.len() == 1 { (1, 1) } else { max_factors(components) };
-        let (width, height) = (u32::from(header.width), u32::from(header.height));
-        let (mcu_width, mcu_height) = (h * BLOCK, v * BLOCK);
-        let (per_row, mcu_rows) = (width.div_ceil(mcu_width), height.div_ceil(mcu_height));
+        let grid = header.mcu_grid();
         let interval = u32::from(header.restart_interval);
-        let (across, down) = if per_row.is_multiple_of(interval) {
+        let (across, down) = if grid.columns.is_multiple_of(interval) {
             (interval, 1)
-        } else if interval.is_multiple_of(per_row) {
-            (per_row, interval / per_row)
+        } else if interval.is_multiple_of(grid.columns) {
+            (grid.columns, interval / grid.columns)
         } else {
             return None;
         };
         Some(Self {
-            width,
-            height,
-            tile_width: across * mcu_width,
-            tile_height: down * mcu_height,
-            columns: per_row / across,
-            rows: mcu_rows.div_ceil(down),
+            width: header.width.into(),
+            height: header.height.into(),
+            tile_width: across * grid.h * BLOCK,
+            tile_height: down * grid.v * BLOCK,
+            columns: grid.columns / across,
+            rows: grid.rows.div_ceil(down),
         })
     }
 

@@ -7,6 +7,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
+use super::mcu_grid::McuGrid;
 use super::walk::{Walk, be16};
 
 /// One component of the frame header.
@@ -20,6 +21,12 @@ pub struct Component {
     pub v: u8,
     /// Index of the quantisation table, 0..=3.
     pub table: u8,
+}
+
+/// Returns the largest sampling factors (horizontal, vertical).
+pub(super) fn max_factors(components: &[Component]) -> (u32, u32) {
+    let max = |factor: fn(&Component) -> u8| components.iter().map(factor).max().unwrap_or(1).max(1);
+    (u32::from(max(|c| c.h)), u32::from(max(|c| c.v)))
 }
 
 /// Chroma subsampling of a picture with three components.
@@ -41,22 +48,6 @@ pub enum Sampling {
     S410,
     /// Anything else, including all pictures with two or four components.
     Other,
-}
-
-impl Sampling {
-    /// Returns the number of luma blocks per MCU, horizontally and vertically, and the number of components. Returns
-    /// `None` for samplings that only libjpeg-turbo can decode.
-    #[must_use]
-    pub const fn mcu(self) -> Option<[u32; 3]> {
-        match self {
-            Self::Gray => Some([1, 1, 1]),
-            Self::S444 => Some([1, 1, 3]),
-            Self::S422 => Some([2, 1, 3]),
-            Self::S420 => Some([2, 2, 3]),
-            Self::S440 => Some([1, 2, 3]),
-            Self::S411 | Self::S410 | Self::Other => None,
-        }
-    }
 }
 
 /// Header of a JPEG: everything before its first scan.
@@ -310,6 +301,34 @@ impl JpegHeader {
         }
     }
 
+    /// Returns the MCUs of the picture.
+    #[must_use]
+    pub fn mcu_grid(&self) -> McuGrid {
+        let (width, height) = (self.width.into(), self.height.into());
+        match self.components() {
+            // The sampling factors of a single component are ignored: its MCU is always one block (T.81, A.2.2).
+            [_] => McuGrid::new(width, height, [1, 1, 1]),
+            all => {
+                let (h, v) = max_factors(all);
+                let blocks = all.iter().map(|part| u32::from(part.h) * u32::from(part.v)).sum();
+                McuGrid { blocks, ..McuGrid::new(width, height, [h, v, self.component_count.into()]) }
+            }
+        }
+    }
+
+    /// Returns the MCUs of a picture whose sampling our own decoder and the device support: gray, 4:4:4, 4:2:2, 4:2:0 or
+    /// 4:4:0, with at least three columns of chroma if it has half of the columns.
+    #[must_use]
+    pub fn common_grid(&self) -> Option<McuGrid> {
+        let common = matches!(
+            self.sampling(),
+            Sampling::Gray | Sampling::S444 | Sampling::S422 | Sampling::S420 | Sampling::S440
+        );
+        let grid = self.mcu_grid();
+        // libjpeg does not interpolate chroma rows of one or two samples.
+        (common && (grid.h == 1 || grid.chroma_width > 2)).then_some(grid)
+    }
+
     /// Returns the reason why few decoders support this picture, if there is one: it is lossless,
     /// differential or arithmetic-coded, does not have 8 bits, or has two components.
     #[must_use]
@@ -331,22 +350,12 @@ impl JpegHeader {
     /// pictures are decoded on the host.
     #[must_use]
     pub fn device_decodable(&self) -> bool {
-        let Some([h, v, components]) = self.sampling().mcu() else { return false };
-        let columns = u32::from(self.width).div_ceil(8 * h);
-        let mcus = columns * u32::from(self.height).div_ceil(8 * v);
-        let segment = match u32::from(self.restart_interval) {
-            0 => mcus,
-            interval => interval.min(mcus),
-        };
-        let blocks = if components == 1 { 1 } else { h * v + 2 };
-        // libjpeg does not interpolate chroma rows of one or two samples.
-        let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
+        let Some(grid) = self.common_grid() else { return false };
         self.is_plain()
             && self.stray_bytes == 0
             && !self.unknown_segment
             && !self.is_rgb()
-            && !narrow
-            && segment.saturating_mul(blocks) <= Self::DEVICE_SEGMENT_BLOCKS
+            && grid.restart_interval(self.restart_interval).saturating_mul(grid.blocks) <= Self::DEVICE_SEGMENT_BLOCKS
     }
 }
 

@@ -5,7 +5,7 @@
 //! Segments can be cut out as a JPEG only if they are rectangles, which requires that the interval divide the MCU row.
 #![deny(clippy::indexing_slicing)]
 
-use super::JpegHeader;
+use super::mcu_grid::McuGrid;
 
 /// Cost of one more segment, in bytes of entropy-coded data. Storing a segment takes 3.5 bytes: the marker, padding
 /// bits, and DC values that start from 0 again. The other 4.5 bytes account for the time that a marker costs in cutting
@@ -37,44 +37,6 @@ pub enum Interval {
     /// A marker after this many MCUs, at least 1. A number that does not divide the MCU row does not slow down decoding
     /// by segments, but then no rectangle can be cut out as a JPEG.
     Mcus(u16),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct McuGrid {
-    pub(super) columns: u32,
-    pub(super) rows: u32,
-    pub(super) mcu_width: u32,
-    pub(super) mcu_height: u32,
-    /// Number of blocks of all components per MCU.
-    pub(super) blocks: u32,
-}
-
-impl McuGrid {
-    pub(super) fn of(header: &JpegHeader) -> Self {
-        // The sampling factors of a single component are ignored (T.81, A.2.2): its MCU is always one block.
-        let side = |factor: fn(&super::Component) -> u8| match header.components() {
-            [_] => 8,
-            all => 8 * u32::from(all.iter().map(factor).max().unwrap_or(1)),
-        };
-        let (mcu_width, mcu_height) = (side(|c| c.h), side(|c| c.v));
-        let columns = u32::from(header.width).div_ceil(mcu_width);
-        let rows = u32::from(header.height).div_ceil(mcu_height);
-        let blocks = match header.components() {
-            [_] => 1,
-            all => all.iter().map(|c| u32::from(c.h) * u32::from(c.v)).sum(),
-        };
-        Self { columns, rows, mcu_width, mcu_height, blocks }
-    }
-
-    pub(super) const fn transposed(self) -> Self {
-        Self {
-            columns: self.rows,
-            rows: self.columns,
-            mcu_width: self.mcu_height,
-            mcu_height: self.mcu_width,
-            blocks: self.blocks,
-        }
-    }
 }
 
 impl Interval {
@@ -149,7 +111,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_segment_is_long(columns in 1u32..8192, rows in 1u32..8192, blocks in 1u32..7, bytes in 0usize..1 << 30) {
-            let grid = McuGrid { columns, rows, mcu_width: 8, mcu_height: 8, blocks };
+            let grid = McuGrid { columns, rows, blocks, ..McuGrid::new(8, 8, [1, 1, 1]) };
             let interval = u32::from(Interval::Auto.of(grid, bytes));
             prop_assert!((1..=columns).contains(&interval) && interval * blocks <= LONGEST);
             prop_assert_eq!(u32::from(Interval::Row.of(grid, bytes)), columns);

@@ -2,9 +2,10 @@
 //! or out of order.
 #![deny(clippy::indexing_slicing)]
 
+use super::header::max_factors;
+use super::mcu_grid::BLOCK;
 use super::scan::{End, Segments};
 use super::shared::parse;
-use super::upsample::{BLOCK, max_factors};
 use super::walk::Walk;
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};
@@ -82,18 +83,17 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
         return None;
     }
     let (&count, specs) = scan.split_first()?;
-    let (h, v) = max_factors(header.components());
-    let units =
-        |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
     let mcus = if count == 1 {
+        let (h, v) = max_factors(header.components());
+        let units = |side: u16, factor: u32, most: u32| (u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK);
         let id = *specs.first()?;
         // In a scan with one component, an MCU is a single block, and blocks outside the picture are not coded.
         let part = header.components().iter().find(|part| part.id == id)?;
         units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
     } else {
-        u64::from(u32::from(header.width).div_ceil(h * BLOCK)) * u64::from(u32::from(header.height).div_ceil(v * BLOCK))
+        header.mcu_grid().mcus()
     };
-    Some(if interval == 0 { 0 } else { (mcus - 1) / u64::from(interval) })
+    Some(if interval == 0 { 0 } else { u64::from((mcus - 1) / u32::from(interval)) })
 }
 
 /// Checks the restart markers of the scan whose first entropy-coded byte is at `start`. Returns the position

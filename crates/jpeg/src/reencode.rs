@@ -10,8 +10,8 @@ mod options;
 pub use options::{ChromaSampling, Quality, ReencodeOptions, Resize};
 
 use super::color::cmyk_to_rgb;
-use super::interval::McuGrid;
 use super::keep::KeepReason;
+use super::mcu_grid::McuGrid;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Orientation;
 use super::quantisation::Steps;
@@ -243,7 +243,7 @@ impl JpegReencoder {
             Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
         };
         Ok(Tiled {
-            outcome: TileOutcome::tiled(McuGrid::of(&parse(&self.encoded)?), interval),
+            outcome: TileOutcome::tiled(parse(&self.encoded)?.mcu_grid(), interval),
             width: size.0,
             height: size.1,
             orientation: 1,
@@ -406,15 +406,15 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
 
 /// Returns the MCU grid of the picture after encoding.
 const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
-    let (mcu_width, mcu_height, blocks) = match subsampling {
-        Subsampling::Gray => (8, 8, 1),
-        Subsampling::S444 => (8, 8, 3),
-        Subsampling::S422 => (16, 8, 4),
-        Subsampling::S420 => (16, 16, 6),
-        Subsampling::S440 => (8, 16, 4),
-        Subsampling::S411 => (32, 8, 6),
+    let factors = match subsampling {
+        Subsampling::Gray => [1, 1, 1],
+        Subsampling::S444 => [1, 1, 3],
+        Subsampling::S422 => [2, 1, 3],
+        Subsampling::S420 => [2, 2, 3],
+        Subsampling::S440 => [1, 2, 3],
+        Subsampling::S411 => [4, 1, 3],
     };
-    McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height, blocks }
+    McuGrid::new(width, height, factors)
 }
 
 /// Estimates the size of the encoded picture in bytes, because the size of tiles must be chosen before encoding. A

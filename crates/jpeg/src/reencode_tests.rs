@@ -43,7 +43,7 @@ fn check_tiles(done: Tiled, stored: &[u8]) {
         panic!("not tiled: {:?}", done.outcome)
     };
     let header = JpegHeader::parse(stored).unwrap();
-    let grid = McuGrid::of(&header);
+    let grid = header.mcu_grid();
     assert!(header.is_baseline() && usize::from(header.scan_components) == header.components().len());
     assert_eq!((header.restart_interval, header.orientation), (interval, None));
     let mcus = grid.columns * grid.rows;

@@ -6,6 +6,7 @@
 //! bytes do not change.
 #![deny(clippy::indexing_slicing)]
 
+use super::mcu_grid::McuGrid;
 use shardpack_format::{Error, Result, saturating_u32};
 use std::ops::Range;
 
@@ -260,15 +261,15 @@ impl<'a> SegmentIndex<'a> {
         self.interval as u32
     }
 
-    /// Returns true if the index fits a picture with `columns` MCUs per row, `mcus` MCUs in total, and `components`
-    /// components. `restart_interval` is the number of MCUs between restart markers, or `mcus` if there are no markers.
+    /// Returns true if the index fits a picture with these MCUs. `restart_interval` is as in
+    /// [`McuGrid::restart_interval`].
     #[must_use]
-    pub const fn fits(&self, columns: u32, mcus: u32, restart_interval: u32, components: usize) -> bool {
+    pub const fn fits(&self, grid: &McuGrid, restart_interval: u32) -> bool {
         let interval = self.interval();
-        interval <= columns
-            && (restart_interval == mcus || restart_interval.is_multiple_of(interval))
-            && self.segments == mcus.div_ceil(interval)
-            && self.components() == components
+        interval <= grid.columns
+            && (restart_interval == grid.mcus() || restart_interval.is_multiple_of(interval))
+            && self.segments == grid.mcus().div_ceil(interval)
+            && self.components() == grid.components as usize
     }
 
     /// Returns true if the end-of-image marker directly follows the last segment. `scan` must start with the

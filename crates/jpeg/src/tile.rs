@@ -8,9 +8,10 @@
 
 use super::baseline::BaselineTranscoder;
 use super::damage_check::DamageCheck;
-use super::interval::{Interval, McuGrid};
+use super::interval::Interval;
 use super::keep::KeepReason;
 use super::kinds::checked_header;
+use super::mcu_grid::{BLOCK, McuGrid};
 use super::metadata;
 use super::shared::parse;
 use super::turbo::{Bounds, Operation, Transcoder, Transcoding};
@@ -81,7 +82,7 @@ impl TileOutcome {
         Self::Tiled {
             interval,
             tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
-            segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
+            segments: grid.mcus().div_ceil(u32::from(interval)),
         }
     }
 }
@@ -187,7 +188,7 @@ impl JpegTiler {
             out.extend_from_slice(jpeg);
             return Ok(kept(reason));
         }
-        let source = McuGrid::of(&header);
+        let source = header.mcu_grid();
         let operation = match options.upright {
             true => upright(orientation, &header, source),
             false => Operation::None,
@@ -288,8 +289,8 @@ fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
     // Partial MCUs are possible only at the right and bottom. An edge that moves to the left or top must therefore
     // consist of whole MCUs.
-    let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
-    let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
+    let width = u32::from(header.width).is_multiple_of(BLOCK * grid.h);
+    let height = u32::from(header.height).is_multiple_of(BLOCK * grid.v);
     let possible = match operation {
         Operation::None | Operation::Transpose => true,
         Operation::FlipHorizontal | Operation::Rotate270 => width,

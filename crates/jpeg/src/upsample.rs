@@ -7,10 +7,7 @@
 //! neighbouring MCU, and no other column needs samples from outside. The same applies to rows. With all other ratios,
 //! samples are only replicated (`jdsample.c`, `jdmaster.c`).
 
-use super::header::Component;
-
-/// Side length of a DCT block, in samples.
-pub(super) const BLOCK: u32 = 8;
+use super::header::{Component, max_factors};
 
 /// Pixels that upsampling needs in addition to the MCUs of a rectangle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,12 +19,6 @@ pub(super) struct Needs {
     /// Minimum width of a cut, in pixels of the stored picture. In a narrower cut, libjpeg would replicate
     /// chroma that it interpolates in the whole picture.
     pub(super) min_width: u32,
-}
-
-/// Returns the largest sampling factors (horizontal, vertical).
-pub(super) fn max_factors(components: &[Component]) -> (u32, u32) {
-    let max = |factor: fn(&Component) -> u8| components.iter().map(factor).max().unwrap_or(1).max(1);
-    (u32::from(max(|c| c.h)), u32::from(max(|c| c.v)))
 }
 
 impl Needs {

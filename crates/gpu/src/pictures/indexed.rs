@@ -3,7 +3,7 @@
 //! The host reads the same segments under the same conditions (`Segments::read_indexed` in the crate `shardpack-jpeg`).
 
 use super::Reason;
-use super::frame::{McuGrid, McuRect};
+use super::frame::{McuRect, SegmentGrid};
 use super::layout::{ANY, EDGES_BYTES};
 use super::segments::{self, Edges, Segment, Tail, offset, runs};
 use shardpack_base::Marks;
@@ -61,7 +61,7 @@ pub(super) struct Selection<'s> {
 /// `Index` if the index contradicts itself or the restart interval.
 pub(super) fn select(
     mut boundaries: impl Boundaries,
-    frame: &McuGrid,
+    frame: &SegmentGrid,
     shown: &McuRect,
     selection: Selection<'_>,
 ) -> Result<usize, Reason> {
@@ -95,7 +95,7 @@ pub(super) fn select(
     Ok(bytes)
 }
 
-fn tail_of(frame: &McuGrid, number: u32, bits: Range<u64>, is_last: bool) -> Result<Tail, Reason> {
+fn tail_of(frame: &SegmentGrid, number: u32, bits: Range<u64>, is_last: bool) -> Result<Tail, Reason> {
     let Range { start, end } = bits;
     if frame.marker_after(number).is_some() {
         // The marker is in the two bytes before the next segment.
@@ -112,7 +112,7 @@ fn tail_of(frame: &McuGrid, number: u32, bits: Range<u64>, is_last: bool) -> Res
 /// `Index` if the scan contradicts the index.
 pub(super) fn check(
     scan: &[u8],
-    frame: &McuGrid,
+    frame: &SegmentGrid,
     index: &SegmentIndex<'_>,
     ranges: &[Range<usize>],
     segments: &[Segment],
@@ -148,8 +148,8 @@ pub(super) fn check(
 ///
 /// # Errors
 /// `Index` if the scan contradicts the index.
-pub(super) fn whole(scan: &[u8], frame: &McuGrid, index: &SegmentIndex<'_>) -> Result<usize, Reason> {
-    let all = McuRect { left: 0, top: 0, right: frame.columns, bottom: frame.rows };
+pub(super) fn whole(scan: &[u8], frame: &SegmentGrid, index: &SegmentIndex<'_>) -> Result<usize, Reason> {
+    let all = McuRect { left: 0, top: 0, right: frame.grid.columns, bottom: frame.grid.rows };
     let (mut segments, mut edges, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
     let selection = Selection { segments: &mut segments, edges: &mut edges, ranges: &mut ranges };
     let bytes = select(PackedBoundaries::new(index), frame, &all, selection)?;

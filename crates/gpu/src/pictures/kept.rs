@@ -16,11 +16,11 @@
 
 use super::Reason;
 use super::coding::CodingTables;
-use super::frame::{McuGrid, inspect};
+use super::frame::{SegmentGrid, inspect};
 use super::indexed::{self, Boundaries};
 use super::options::StagingOptions;
 use super::segments::starts;
-use shardpack_jpeg::{Coding, SegmentBoundary, SegmentIndex, StoredCode, StoredPicture};
+use shardpack_jpeg::{Coding, McuGrid, SegmentBoundary, SegmentIndex, StoredCode, StoredPicture};
 use std::ops::Range;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct KeptPicture<'a> {
     /// Offset of the scan in the kept memory.
     pub(super) scan: u64,
     pub(super) size: (u32, u32),
-    pub(super) frame: McuGrid,
+    pub(super) frame: SegmentGrid,
     pub(super) tables: CodingTables<'a>,
     pub(super) segments: KeptSegments<'a>,
 }
@@ -106,7 +106,7 @@ pub(crate) fn keep<'a>(
     let symbols = |code: &StoredCode<'_>| u16::try_from(code.symbols.len()).map_err(|_| Reason::Tables);
     let counts = tables.codes.iter().map(symbols).collect::<Result<Vec<u16>, Reason>>()?;
     let small = |n: u32| u8::try_from(n).map_err(|_| Reason::Tables);
-    let [h, v, components] = [small(frame.h)?, small(frame.v)?, small(frame.components)?];
+    let [h, v, components] = [small(frame.grid.h)?, small(frame.grid.v)?, small(frame.grid.components)?];
     let codes = u8::try_from(counts.len()).map_err(|_| Reason::Tables)?;
     let mut numbers = [0; 6];
     for (to, number) in numbers.iter_mut().zip(tables.dc.iter().chain(&tables.ac)) {
@@ -137,8 +137,8 @@ impl<'a> KeptPicture<'a> {
     pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let scan = u64::from_le_bytes(*take(bytes)?);
-        let mut number = || take(bytes).map(|number| u32::from(u16::from_le_bytes(*number)));
-        let (size, interval) = ((number()?, number()?), number()?);
+        let mut number = || take(bytes).map(|number| u16::from_le_bytes(*number));
+        let [width, height, interval] = [number()?, number()?, number()?];
         let &[h, v, components, codes] = take(bytes)?;
         let &[d0, d1, d2, a0, a1, a2] = take(bytes)?;
         let quantisers = [*take(bytes)?, *take(bytes)?, *take(bytes)?];
@@ -158,7 +158,8 @@ impl<'a> KeptPicture<'a> {
         if h == 0 || v == 0 {
             return None;
         }
-        let frame = McuGrid::new(size.0, size.1, [h, v, components].map(u32::from), interval);
+        let size = (width.into(), height.into());
+        let frame = SegmentGrid::new(McuGrid::new(size.0, size.1, [h, v, components].map(u32::from)), interval);
         let kept = Self { scan, size, frame, tables, segments: KeptSegments::Starts(&[]) };
         match u32::from_le_bytes(*take(bytes)?) {
             0 => {

@@ -2,7 +2,7 @@
 
 use super::changes::Changes;
 use super::coding::CodingTables;
-use super::frame::{McuGrid, inspect};
+use super::frame::{SegmentGrid, inspect};
 use super::indexed::{self, PackedBoundaries, Selection};
 use super::kept::{KeptPicture, KeptSegments};
 use super::options::{Output, StagingOptions};
@@ -113,7 +113,7 @@ impl<'a> PreparedPicture<'a> {
         Ok(Some(needs))
     }
 
-    fn shown(size: (u32, u32), frame: McuGrid, how: &Shown<'_>, options: &StagingOptions) -> Result<Self, Reason> {
+    fn shown(size: (u32, u32), frame: SegmentGrid, how: &Shown<'_>, options: &StagingOptions) -> Result<Self, Reason> {
         let Shown { how, changes, crops } = *how;
         let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
         let tile = tiles::tile(&place).ok_or(Reason::Shrinks)?;

@@ -48,9 +48,15 @@ impl TableWriter<'_> {
         let turn = turn.iter().map(|&(is, bit)| if is { bit } else { 0 }).sum();
         self.u32s([place.window.x, place.window.y, place.width, place.height, turn]);
         self.u32s([entry.tile.0, entry.tile.1, before.segments, entry.totals().segments.saturating_sub(1)]);
-        self.u32s([frame.interval, frame.columns * frame.rows, frame.columns]);
+        self.u32s([frame.interval, frame.grid.mcus(), frame.grid.columns]);
         self.u32s([shown.left, shown.top, shown.right, shown.bottom]);
-        self.u32s([frame.components, frame.h, frame.v, frame.chroma_width, frame.chroma_height]);
+        self.u32s([
+            frame.grid.components,
+            frame.grid.h,
+            frame.grid.v,
+            frame.grid.chroma_width,
+            frame.grid.chroma_height,
+        ]);
         self.u32s([if entry.edges.is_empty() { NONE } else { before.edges }]);
         self.u32s([0, *luma, luma + chroma].map(|plane| blocks + plane));
         self.u32s(entry.dc.map(|code| before.codes + code));

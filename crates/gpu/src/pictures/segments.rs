@@ -1,7 +1,7 @@
 //! Selects the segments that a rectangle needs, and their bytes in the scan, for pictures with restart markers.
 
 use super::Reason;
-use super::frame::{McuGrid, McuRect};
+use super::frame::{McuRect, SegmentGrid};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
@@ -41,8 +41,8 @@ const END: u32 = u32::MAX;
 /// Returns the numbers of the segments to decode for `shown`, as ascending runs with gaps between them. These are the
 /// segments that contain a shown MCU or, if segments are longer than a row, any MCU of the shown rows. The host
 /// decodes the same segments (docs/entropy-segments.md, The rectangle).
-pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
-    let (columns, interval) = (frame.columns, frame.interval);
+pub(super) fn runs(frame: &SegmentGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
+    let (columns, interval) = (frame.grid.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
     let mut next = 0;
     let mut rows = shown.top..shown.bottom;
@@ -76,7 +76,7 @@ pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = Ran
 /// the host (docs/entropy-segments.md, rules 2 and 3).
 fn walk(
     scan: &[u8],
-    frame: &McuGrid,
+    frame: &SegmentGrid,
     mut each: impl FnMut(u32, Range<usize>) -> Result<(), Reason>,
 ) -> Result<(), Reason> {
     let final_segment = frame.segments() - 1;
@@ -110,7 +110,7 @@ pub(super) fn end(bytes: usize) -> Result<Segment, Reason> {
 /// bytes.
 pub(super) fn select(
     scan: &[u8],
-    frame: &McuGrid,
+    frame: &SegmentGrid,
     shown: &McuRect,
     found: &mut Vec<Segment>,
     ranges: &mut Vec<Range<usize>>,
@@ -121,7 +121,7 @@ pub(super) fn select(
 }
 
 /// Appends the start of each segment of a scan, and the end of the last one, as little-endian numbers.
-pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<usize, Reason> {
+pub(super) fn starts(scan: &[u8], frame: &SegmentGrid, out: &mut Vec<u8>) -> Result<usize, Reason> {
     out.extend(0_u32.to_le_bytes());
     let mut last = 0;
     walk(scan, frame, |_, Range { end, .. }| {
@@ -135,7 +135,7 @@ pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<
 /// Same as [`select`], for a scan whose [`starts`] are known.
 pub(super) fn select_known(
     starts: &[[u8; 4]],
-    frame: &McuGrid,
+    frame: &SegmentGrid,
     shown: &McuRect,
     found: &mut Vec<Segment>,
     ranges: &mut Vec<Range<usize>>,

@@ -1,5 +1,5 @@
 use super::changes::Changes;
-use super::frame::{McuGrid, McuRect};
+use super::frame::{McuRect, SegmentGrid};
 use super::layout::EDGES_BYTES;
 use super::options::Output;
 use super::segments::Segment;
@@ -12,7 +12,7 @@ use shardpack_jpeg::Placement;
 pub(crate) struct Samples {
     /// Width and height of the picture.
     pub(super) size: (u32, u32),
-    pub(super) frame: McuGrid,
+    pub(super) frame: SegmentGrid,
     pub(super) shown: McuRect,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct StagedPicture {
     pub(super) place: Placement,
     /// Width and height of the picture.
     pub(super) size: (u32, u32),
-    pub(super) frame: McuGrid,
+    pub(super) frame: SegmentGrid,
     pub(super) shown: McuRect,
     /// True if several crops share the samples.
     pub(super) is_shared: bool,
@@ -102,9 +102,9 @@ impl StagedPicture {
         let narrow = |n: u64| u32::try_from(n).ok();
         let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
         let (across, down) = (u64::from(shown.right - shown.left), u64::from(shown.bottom - shown.top));
-        let luma = narrow(across * u64::from(frame.h) * (down * u64::from(frame.v)))?;
+        let luma = narrow(across * u64::from(frame.grid.h) * (down * u64::from(frame.grid.v)))?;
         let owns = !self.is_further_crop();
-        let chroma = if frame.components == 1 { 0 } else { narrow(across * down)? };
+        let chroma = if frame.grid.components == 1 { 0 } else { narrow(across * down)? };
         let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
         let x_weights = weights(place.x.resized, self.taps.0);
         let (columns, rows) = self.tiles();

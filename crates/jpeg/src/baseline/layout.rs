@@ -3,7 +3,6 @@
 
 use crate::interval::LONGEST;
 use crate::{JpegHeader, Rect, SegmentIndex};
-use shardpack_format::saturating_u32;
 use std::ops::Range;
 
 /// Minimum number of segments in a band. Segments are decoded in pairs. The more segments a band has, the fewer are
@@ -48,50 +47,30 @@ impl Layout {
         if !header.is_plain() || header.unknown_segment {
             return None;
         }
-        let [h, v, components] = header.sampling().mcu()?.map(|n| n as usize);
-        let (width, height) = (u32::from(header.width), u32::from(header.height));
-        window.check(width, height).ok()?;
-        let (width, height) = (width as usize, height as usize);
-        let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
-        let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // libjpeg does not interpolate chroma rows of one or two samples.
-        if h == 2 && chroma_width <= 2 {
-            return None;
-        }
-        let span = |start: u32, end: u32, factor: usize, most: usize| {
-            let margin = usize::from(factor > 1);
-            let end = (end as usize + margin).div_ceil(8 * factor).min(most);
-            (start as usize).saturating_sub(margin) / (8 * factor)..end
-        };
-        let shown_columns = span(window.x, window.right(), h, columns);
-        let shown_rows = span(window.y, window.bottom(), v, rows);
-        let mcus = columns * rows;
-        let restart_interval = match usize::from(header.restart_interval) {
-            0 => mcus,
-            interval => interval.min(mcus),
-        };
+        let grid = header.common_grid()?;
+        window.check(header.width.into(), header.height.into()).ok()?;
+        let [shown_columns, shown_rows] = grid.shown(window).map(|Range { start, end }| start as usize..end as usize);
+        let restart_interval = grid.restart_interval(header.restart_interval);
         let interval = match index {
             None => restart_interval,
-            Some(index) => {
-                let [columns, mcus, restart_interval] = [columns, mcus, restart_interval].map(saturating_u32);
-                index.fits(columns, mcus, restart_interval, components).then_some(index.interval() as usize)?
-            }
-        };
+            Some(index) => index.fits(&grid, restart_interval).then_some(index.interval())?,
+        } as usize;
+        let columns = grid.columns as usize;
         let short = interval <= columns;
         let segments = shown_columns.len().div_ceil(interval);
         let band = if short { BAND_SEGMENTS.div_ceil(segments).min(BAND_ROWS) } else { 1 };
         Some(Self {
             window,
-            h,
-            v,
-            components,
-            blocks: if components == 1 { 1 } else { h * v + 2 },
+            h: grid.h as usize,
+            v: grid.v as usize,
+            components: grid.components as usize,
+            blocks: grid.blocks as usize,
             columns,
-            rows,
-            chroma_width,
-            chroma_height,
+            rows: grid.rows as usize,
+            chroma_width: grid.chroma_width as usize,
+            chroma_height: grid.chroma_height as usize,
             interval,
-            restart_interval,
+            restart_interval: restart_interval as usize,
             short,
             shown_columns,
             shown_rows,

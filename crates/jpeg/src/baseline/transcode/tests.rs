@@ -40,7 +40,8 @@ fn is_taken(jpeg: &[u8], how: Transcoding) -> bool {
 /// padding, although they have coefficients.
 fn narrowed(jpeg: &[u8], by: (u16, u16)) -> Vec<u8> {
     let header = JpegHeader::parse(jpeg).unwrap();
-    let [h, v, _] = header.sampling().mcu().unwrap().map(|n| n as u16 * 8);
+    let grid = header.common_grid().unwrap();
+    let [h, v] = [grid.h, grid.v].map(|n| n as u16 * 8);
     let side = |side: u16, mcu: u16, by: u16| side - by % ((side - 1) % mcu + 1);
     let at = header.sof_offset as usize + 5;
     let mut jpeg = jpeg.to_vec();

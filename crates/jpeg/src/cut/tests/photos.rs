@@ -64,9 +64,7 @@ fn crops_of_a_thousand_photos_are_equal_to_the_bit() {
             if header.unsupported().is_some() || header.components().len() == 4 {
                 continue;
             }
-            let (h, _) = crate::upsample::max_factors(header.components());
-            let mcu_width = if header.components().len() == 1 { 8 } else { 8 * h };
-            let interval = interval(u32::from(header.width).div_ceil(mcu_width));
+            let interval = interval(header.mcu_grid().columns);
             let how = Transcoding {
                 operation: Operation::None,
                 restart_interval: u16::try_from(interval).unwrap(),
