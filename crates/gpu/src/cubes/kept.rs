@@ -13,6 +13,7 @@
 use shardpack_array::Units;
 use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, Shuffle, StreamCoder, StreamKind};
 use shardpack_format::{Error, Result};
+use std::borrow::Cow;
 
 /// Marks an array whose elements are not compressed. Written in place of the number of chunks.
 const RAW: u32 = u32::MAX;
@@ -37,22 +38,36 @@ pub(super) struct KeptArray<'a> {
     chunks: Option<(u32, Words<'a>)>,
 }
 
-/// A chunk's kept tables: its length in bytes and its content.
+/// A chunk of a payload: its length in bytes and its content.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeptChunk<'a> {
+pub(super) struct Chunk<'a> {
     pub(super) bytes: usize,
-    pub(super) content: KeptContent<'a>,
+    pub(super) content: Content<'a>,
 }
 
-/// Content of a chunk, like [`ChunkContent`], but its streams are parsed only when needed.
+/// Content of a chunk, like [`ChunkContent`].
 #[derive(Debug, Clone, Copy)]
-pub(super) enum KeptContent<'a> {
+pub(super) enum Content<'a> {
     Stored,
     Repeated([u8; 8]),
-    Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: &'a [KeptStream] },
+    /// A single zstd frame that contains the whole unit.
+    Frame,
+    Blocks {
+        coder: StreamCoder,
+        filters: Filters,
+        block_bytes: usize,
+        streams: Streams<'a>,
+    },
 }
 
-pub(super) type KeptStream = [u8; 16];
+/// Streams of a chunk, parsed from the payload or kept. Kept streams are parsed only when needed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Streams<'a> {
+    Walked(&'a [ChunkStream]),
+    Kept(&'a [KeptStream]),
+}
+
+type KeptStream = [u8; 16];
 
 /// Appends the tables that the host keeps for an array. `units` are the parsed units of its `payload`, which
 /// will be at offset `at` of the kept memory.
@@ -132,11 +147,11 @@ impl<'a> Words<'a> {
         self.take().map(|[low, high]| u64::from(high) << 32 | u64::from(low))
     }
 
-    fn chunk(&mut self) -> Option<KeptChunk<'a>> {
+    fn chunk(&mut self) -> Option<Chunk<'a>> {
         let [bytes, kind] = self.take()?;
         let content = match kind {
-            STORED_UNIT => KeptContent::Stored,
-            ITEM => KeptContent::Repeated(self.long()?.to_le_bytes()),
+            STORED_UNIT => Content::Stored,
+            ITEM => Content::Repeated(self.long()?.to_le_bytes()),
             BLOCKS => {
                 let [filters, block_bytes, count, coder] = self.take()?;
                 let coder = if coder == ZSTD { StreamCoder::Zstd } else { StreamCoder::Lz4 };
@@ -149,12 +164,12 @@ impl<'a> Words<'a> {
                 let (streams, rest) =
                     self.0.split_at_checked((count as usize).checked_mul(size_of::<KeptStream>())?)?;
                 self.0 = rest;
-                let streams = streams.as_chunks().0;
-                KeptContent::Blocks { coder, filters, block_bytes: block_bytes as usize, streams }
+                let streams = Streams::Kept(streams.as_chunks().0);
+                Content::Blocks { coder, filters, block_bytes: block_bytes as usize, streams }
             }
             _ => return None,
         };
-        Some(KeptChunk { bytes: bytes as usize, content })
+        Some(Chunk { bytes: bytes as usize, content })
     }
 }
 
@@ -166,8 +181,39 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     words
 }
 
+impl<'a> Streams<'a> {
+    pub(super) const fn len(self) -> usize {
+        match self {
+            Self::Walked(streams) => streams.len(),
+            Self::Kept(streams) => streams.len(),
+        }
+    }
+
+    /// Splits off the first `count` streams, or all if there are fewer.
+    pub(super) fn split_at(self, count: usize) -> (Self, Self) {
+        let count = count.min(self.len());
+        match self {
+            Self::Walked(streams) => {
+                let (here, rest) = streams.split_at(count);
+                (Self::Walked(here), Self::Walked(rest))
+            }
+            Self::Kept(streams) => {
+                let (here, rest) = streams.split_at(count);
+                (Self::Kept(here), Self::Kept(rest))
+            }
+        }
+    }
+
+    pub(super) fn list(self) -> Cow<'a, [ChunkStream]> {
+        match self {
+            Self::Walked(streams) => Cow::Borrowed(streams),
+            Self::Kept(streams) => streams.iter().map(stream).collect(),
+        }
+    }
+}
+
 /// Converts a stream from its kept form. The offset of its output is not kept, and is set to 0.
-pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
+fn stream(kept: &KeptStream) -> ChunkStream {
     let [kind, offset, bytes, out_bytes] = words(kept);
     let kind = match kind {
         CODED => StreamKind::Coded,
@@ -192,7 +238,7 @@ impl<'a> KeptArray<'a> {
 
     /// Returns an iterator over the chunks, in which a malformed chunk is `None`. Returns `None` if the elements are
     /// not compressed.
-    pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<KeptChunk<'a>>> + use<'a>> {
+    pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<Chunk<'a>>> + use<'a>> {
         let (count, mut words) = self.chunks?;
         Some((0..count).map(move |_| words.chunk()))
     }
@@ -252,12 +298,13 @@ mod tests {
         assert!(keep(&units, &encoded.payload, 0, &mut Vec::new()).is_err());
     }
 
-    fn walked(chunk: KeptChunk<'_>) -> (usize, ChunkContent) {
+    fn walked(chunk: Chunk<'_>) -> (usize, ChunkContent) {
         let content = match chunk.content {
-            KeptContent::Stored => ChunkContent::Stored,
-            KeptContent::Repeated(item) => ChunkContent::Repeated(item),
-            KeptContent::Blocks { coder, filters, block_bytes, streams } => {
-                ChunkContent::Blocks { coder, filters, block_bytes, streams: streams.iter().map(stream).collect() }
+            Content::Stored => ChunkContent::Stored,
+            Content::Repeated(item) => ChunkContent::Repeated(item),
+            Content::Frame => panic!("a frame is not kept"),
+            Content::Blocks { coder, filters, block_bytes, streams } => {
+                ChunkContent::Blocks { coder, filters, block_bytes, streams: streams.list().into_owned() }
             }
         };
         (chunk.bytes, content)

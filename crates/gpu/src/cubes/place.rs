@@ -8,7 +8,8 @@
 //! whole array into the slot.
 
 use super::blocks::Blocks;
-use super::payload::{Holds, PayloadSource, Streams};
+use super::kept::{Chunk, Content, Streams};
+use super::payload::PayloadSource;
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
 use shardpack_array::blosc2::{ChunkStream, Filters, HEADER_BYTES, Shuffle, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
@@ -114,10 +115,9 @@ impl<'a> Placer<'a, '_> {
         let Some(chunks) = payload.chunks() else { return self.elements(from, stored_bytes) };
         let (mut pos, mut left) = (0, stored_bytes);
         for chunk in chunks {
-            let (bytes, holds) = chunk?;
             let unit = UNIT_BYTES.min(left);
-            self.chunk(from.after(pos), bytes, &holds, unit).map_err(|e| e.at(pos as u64))?;
-            pos += bytes;
+            self.chunk(from.after(pos), chunk, unit).map_err(|e| e.at(pos as u64))?;
+            pos += chunk.bytes;
             left -= unit;
         }
         Ok(())
@@ -150,21 +150,21 @@ impl<'a> Placer<'a, '_> {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    fn chunk(&mut self, from: PayloadBytes<'a>, bytes: usize, holds: &Holds<'_>, unit: usize) -> Result<()> {
-        match holds {
-            Holds::Frame => self.frame(from, bytes, unit),
-            Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
-            Holds::Repeated(item) => {
+    fn chunk(&mut self, from: PayloadBytes<'a>, chunk: Chunk<'_>, unit: usize) -> Result<()> {
+        match chunk.content {
+            Content::Frame => self.frame(from, chunk.bytes, unit),
+            Content::Stored => self.elements(from.after(HEADER_BYTES), unit),
+            Content::Repeated(item) => {
                 for _ in 0..unit.div_ceil(BLOCK_ELEMENTS * self.width) {
                     self.planes.extend(item.iter().take(self.width).map(|byte| constant(*byte)));
                 }
                 Ok(())
             }
-            Holds::Blocks { coder, filters, block_bytes, streams } => {
-                let chunk = Placed { coder: *coder, from };
-                for (bytes, streams) in blocks_of(*streams, *block_bytes, unit, self.width) {
+            Content::Blocks { coder, filters, block_bytes, streams } => {
+                let chunk = Placed { coder, from };
+                for (bytes, streams) in blocks_of(streams, block_bytes, unit, self.width) {
                     match self.needs_next() {
-                        true => self.block(chunk, *filters, &streams.list(), bytes / self.width)?,
+                        true => self.block(chunk, filters, &streams.list(), bytes / self.width)?,
                         false => {
                             self.number += shardpack_format::saturating_u32(streams.len());
                             self.constant(0);
@@ -390,14 +390,9 @@ fn for_the_host<'a>(payload: &'a PayloadSource<'_>, blocks: &Blocks) -> Option<&
 
 /// Returns the number of bytes to upload from a payload that is on the host and decodes to `stored_bytes` bytes.
 /// These are the compressed bytes of the blocks or, for parts of plain zstd arrays, all decoded bytes.
-pub(super) fn needed_bytes(
-    payload: &PayloadSource<'_>,
-    blocks: &Blocks,
-    stored_bytes: usize,
-    width: usize,
-) -> Result<usize> {
+pub(super) fn needed_bytes(payload: &PayloadSource<'_>, blocks: &Blocks, stored_bytes: usize, width: usize) -> usize {
     if for_the_host(payload, blocks).is_some() {
-        return Ok(stored_bytes);
+        return stored_bytes;
     }
     let block_bytes = BLOCK_ELEMENTS * width.max(1);
     let mut next = 0;
@@ -405,10 +400,10 @@ pub(super) fn needed_bytes(
         next += 1;
         blocks.has(next - 1)
     };
-    let mut of_unit = |(bytes, holds): &(usize, Holds<'_>), unit: usize| match holds {
-        Holds::Frame => *bytes,
-        Holds::Blocks { block_bytes, streams, .. } => {
-            let needed = blocks_of(*streams, *block_bytes, unit, width).filter(|_| needs_next());
+    let mut of_unit = |Chunk { bytes, content }: Chunk<'_>, unit: usize| match content {
+        Content::Frame => bytes,
+        Content::Blocks { block_bytes, streams, .. } => {
+            let needed = blocks_of(streams, block_bytes, unit, width).filter(|_| needs_next());
             let bytes = |streams: Streams<'_>| {
                 let streams = streams.list();
                 let coded = streams.iter().filter(|stream| !matches!(stream.kind, StreamKind::Run(_)));
@@ -416,20 +411,22 @@ pub(super) fn needed_bytes(
             };
             needed.map(|(_, streams)| bytes(streams)).sum()
         }
-        Holds::Stored | Holds::Repeated(_) => {
+        Content::Stored | Content::Repeated(_) => {
             let needed = (0..unit).step_by(block_bytes).filter(|_| needs_next());
             let bytes = needed.map(|start| block_bytes.min(unit - start)).sum();
-            if matches!(holds, Holds::Stored) { bytes } else { 0_usize }
+            if matches!(content, Content::Stored) { bytes } else { 0_usize }
         }
     };
-    let Some(chunks) = payload.chunks() else { return Ok(of_unit(&(stored_bytes, Holds::Stored), stored_bytes)) };
+    let Some(chunks) = payload.chunks() else {
+        return of_unit(Chunk { bytes: stored_bytes, content: Content::Stored }, stored_bytes);
+    };
     let (mut needed, mut left) = (0_usize, stored_bytes);
     for chunk in chunks {
         let unit = UNIT_BYTES.min(left);
-        needed = needed.saturating_add(of_unit(&chunk?, unit));
+        needed = needed.saturating_add(of_unit(chunk, unit));
         left -= unit;
     }
-    Ok(needed)
+    needed
 }
 
 fn constant(value: u8) -> Plane {

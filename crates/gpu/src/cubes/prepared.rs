@@ -181,12 +181,12 @@ impl<'a> PreparedArray<'a> {
 
     /// Returns the number of bytes to upload for `blocks`, without tables. For parts of plain zstd arrays, these are
     /// the decoded bytes. Otherwise, they are the compressed bytes, or none if the payload is already in the slot.
-    pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
+    pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> usize {
         match &self.payload {
-            _ if self.out_bytes == 0 => Ok(0),
-            PayloadSource::Kept(_, KeptPayload::Device(_)) => Ok(0),
-            PayloadSource::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
-            PayloadSource::Walked(Units::Zstd(_), _) if is_in_slot && blocks.is_all() => Ok(0),
+            _ if self.out_bytes == 0 => 0,
+            PayloadSource::Kept(_, KeptPayload::Device(_)) => 0,
+            PayloadSource::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => 0,
+            PayloadSource::Walked(Units::Zstd(_), _) if is_in_slot && blocks.is_all() => 0,
             payload => needed_bytes(payload, blocks, self.stored_bytes, self.width),
         }
     }

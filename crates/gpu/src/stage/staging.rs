@@ -258,8 +258,7 @@ impl<M: Block> Staging<M> {
         zstd: &mut ZstdDecoder,
     ) -> Result<(), Refusal> {
         let arena = self.shared();
-        let bytes = needs.bytes(needs.blocks(), payload_at.is_some()).map_err(refusal)?;
-        let claim = claim(&arena, bytes, 0)?;
+        let claim = claim(&arena, needs.bytes(needs.blocks(), payload_at.is_some()), 0)?;
         let scratch = self.scratch.fetch_add(needs.scratch_bytes(needs.blocks()), Ordering::Relaxed);
         let (payload_at, out) = (payload_at.map(|at| at as u64), spot.bytes.start as u64);
         let entry = needs.stage(claim, payload_at, scratch, out, zstd).map_err(refusal)?;
@@ -280,7 +279,7 @@ impl<M: Block> Staging<M> {
         let mut places = array.places.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = needs.missing(&mut places);
         if !missing.is_empty() {
-            let claim = claim(&arena, needs.bytes(&missing, false).map_err(refusal)?, 0)?;
+            let claim = claim(&arena, needs.bytes(&missing, false), 0)?;
             let scratch = self.scratch.fetch_add(needs.scratch_bytes(&missing), Ordering::Relaxed);
             let (more, copies) = needs.place(&missing, claim, None, scratch, zstd).map_err(refusal)?;
             let planes = if places.is_empty() { more.plane_bytes() } else { 0 };
