@@ -5,6 +5,7 @@ use crate::grow::{AddOptions, OnKnownKey};
 use crate::pack::PackOptions;
 use shardpack_array::Values;
 use shardpack_format::{Explain, Hint, Setting, Voice};
+use shardpack_jpeg::Resize;
 use shardpack_recipe::{Jpeg, parse_part, parse_spatial, parse_target};
 use std::path::Path;
 
@@ -63,8 +64,8 @@ fn every_option_can_be_given() {
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
 
-/// Checks that each storage option has an effect, and that formatting and parsing its value returns
-/// the same value.
+/// Checks that each storage option has an effect, that it is marked if it shrinks pictures, and that formatting and
+/// parsing its value returns the same value.
 #[test]
 fn every_option_of_storage_is_spelled_as_it_is_read() {
     for option in StorageOptions::OPTIONS {
@@ -79,6 +80,8 @@ fn every_option_of_storage_is_spelled_as_it_is_read() {
             let mut after = before.clone();
             option.set(&mut after, &value).unwrap();
             changed += usize::from(after != before);
+            let shrinks = after.pictures.resize() != Resize::No;
+            assert_eq!(shrinks, option.about.shrinks, "{} is not marked correctly", option.about.name);
         }
         assert!(changed > 0, "{} changes nothing", option.about.name);
         assert!(option.about.without.is_empty() || StorageOptions::option(option.about.without).is_some());
