@@ -233,7 +233,8 @@ pub fn check_file_system(files: &dyn FileSystem, folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Disk, Fault, Faults, Folder, MemoryStorage, RiggedStorage};
+    use crate::{Disk, FailingStorage, Failure, Fault, Faults, Folder, MemoryStorage, RiggedStorage};
+    use std::sync::Arc;
 
     #[test]
     fn a_folder_of_this_machine() {
@@ -252,6 +253,12 @@ mod tests {
     fn memory() {
         check_storage(&with_files());
         check_objects(&MemoryStorage::new("memory", []));
+    }
+
+    #[test]
+    fn a_storage_without_failures() {
+        check_storage(&*FailingStorage::new(&Arc::new(with_files()), Failure::None));
+        check_objects(&*FailingStorage::new(&Arc::new(MemoryStorage::new("memory", [])), Failure::None));
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //! [`Folder`] implements storage on a disk, and [`Disk`] is the file system of this machine. The crate
 //! `shardpack-store` implements storage behind URLs. This crate knows nothing about shards.
 //!
-//! The feature `conformance` adds the test suite that all implementations must pass. It also adds two
-//! implementations for tests: `MemoryStorage`, and `RiggedStorage`, which fails, delays and counts
-//! operations.
+//! The feature `conformance` adds the test suite that all implementations must pass. It also adds three
+//! implementations for tests: `MemoryStorage`, `RiggedStorage`, which fails, delays and counts
+//! operations, and `FailingStorage`, which fails at a given request.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -19,6 +19,8 @@ mod cause;
 pub mod conformance;
 mod disk;
 mod error;
+#[cfg(any(test, feature = "conformance"))]
+mod failing;
 mod file;
 mod file_system;
 mod folder;
@@ -40,6 +42,8 @@ pub use cancel::{cancel_flag, cancellable, is_cancelled, with_cancel_flag};
 pub use cause::Cause;
 pub use disk::Disk;
 pub use error::{Error, Result};
+#[cfg(any(test, feature = "conformance"))]
+pub use failing::{FailingStorage, Failure};
 pub use file::open_regular;
 pub use file_system::{FileLock, FileSystem, GrowingFile, LockMode, is_unsupported};
 pub use folder::Folder;

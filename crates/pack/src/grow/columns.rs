@@ -104,7 +104,8 @@ pub struct ColumnsReport {
 /// No shard is rewritten: the values are in new files, and arrays are stored without loss. Older generations do not
 /// have the fields.
 ///
-/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run.
+/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. A call that succeeded
+/// cannot be repeated, because the dataset then has the fields.
 ///
 /// # Errors
 /// Fails if there is no dataset, if it has a field with one of the names, if a name is reserved, if `keys` are not

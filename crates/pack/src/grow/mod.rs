@@ -25,12 +25,13 @@ pub use columns::{ColumnsReport, NewColumn, NewColumns, add_columns};
 pub use remove::{CompactReport, RemoveReport, RewriteOptions, compact, remove};
 pub use segments::{IndexReport, add_indexes};
 
-use shardpack_format::{Field, Hinted, Manifest};
+use shardpack_format::{Field, Hinted, Manifest, generation_of_name};
+use shardpack_io::{Folder, Storage as _};
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
 use shardpack_recipe::MAX_BYTES;
 use shardpack_sources::words::plural;
 use shardpack_writer::Output;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Returns the default limits of everything that changes a dataset. A sample that could be added can also be removed.
 pub(crate) fn default_limits() -> Limits {
@@ -48,12 +49,22 @@ fn open_with(dataset: &Output, options: &DatasetOptions) -> shardpack_reader::Re
     }
 }
 
-/// Opens the second-newest generation. Returns `None` if it never existed, or if compacting has deleted it.
+/// Opens the generation before the newest samples were added or removed: the newest of the older ones that has another
+/// number of samples. Returns `None` if it never existed, or if compacting has deleted it.
+///
+/// The number of the newest generation does not show its number. A killed run may have left shards of the next
+/// generation in a store, or even its manifest, so that the run on another machine used a later number.
 pub(crate) fn before(dataset: &Output, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
-    let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
-    let options = DatasetOptions::new().limits(limits.clone()).generation(Some(number?));
-    let before = open_with(dataset, &options).ok();
-    before.filter(|before| before.dataset_id() == newest.dataset_id())
+    let names = match dataset.storage() {
+        Some(storage) => storage.names(),
+        None => Folder::open(dataset.path(), false).and_then(|folder| folder.names()),
+    };
+    let older = |name: &String| generation_of_name(name).filter(|&number| number < newest.generation());
+    let older: BTreeSet<u32> = names.ok()?.iter().filter_map(older).collect();
+    let options = DatasetOptions::new().limits(limits.clone());
+    let mut older =
+        older.into_iter().rev().filter_map(|n| open_with(dataset, &options.clone().generation(Some(n))).ok());
+    older.find(|older| older.dataset_id() == newest.dataset_id() && older.len() != newest.len())
 }
 
 /// Returns true if the dataset has all of these keys or, if `are_there` is false, none of them.

@@ -4,7 +4,7 @@ use super::whole_record::{ShardRecords, WholeRecord, kept_sample};
 use crate::Error;
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::lock::lock;
-use shardpack_format::{Codec, Dtype, Field, FieldKind, FieldValue, Limits, Record, Schema};
+use shardpack_format::{Codec, Dtype, Field, FieldKind, FieldValue, Limits, Record, Schema, bug, to_usize};
 use shardpack_jpeg::SegmentIndexer;
 use shardpack_writer::{Encoded, KeptSample, SampleSource};
 use std::borrow::Cow;
@@ -42,15 +42,14 @@ impl<'a> RewrittenRecords<'a> {
         Self { schema, limits, records, copies, gpu_jpeg, idle, indexed, index_bytes, damaged }
     }
 
-    /// Returns the samples of each shard.
-    pub(super) fn shards(&self) -> crate::Result<Vec<(u32, Vec<KeptSample>)>> {
-        let mut shards: Vec<(u32, Vec<KeptSample>)> = Vec::new();
+    /// Returns the samples of each of the dataset's `count` shards, all of which are rewritten. A removal may have left
+    /// a shard without samples.
+    pub(super) fn shards(&self, count: usize) -> crate::Result<Vec<(u32, Vec<KeptSample>)>> {
+        let mut shards: Vec<(u32, Vec<KeptSample>)> = (0..).zip(std::iter::repeat_n(Vec::new(), count)).collect();
         for (shard, record) in &self.records.0 {
-            let (number, sample) = (shard.identity().shard_number, kept_sample(shard, *record)?);
-            match shards.last_mut() {
-                Some((last, samples)) if *last == number => samples.push(sample),
-                _ => shards.push((number, vec![sample])),
-            }
+            let of_record = shards.get_mut(to_usize(shard.identity().shard_number));
+            let (_, samples) = of_record.unwrap_or_else(|| bug("a shard is not in the manifest"));
+            samples.push(kept_sample(shard, *record)?);
         }
         Ok(shards)
     }

@@ -69,7 +69,7 @@ pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> 
     }
     let metadata = metadata(base, opened.schema(), &wanted)?;
     let source = RewrittenRecords::new(ShardRecords::all(&opened)?, &metadata.schema, &options.limits, 4);
-    let plan = Plan::anew(base, metadata.clone(), &source.shards()?)?;
+    let plan = Plan::anew(base, metadata.clone(), &source.shards(base.shards.len())?)?;
     let largest = (0..opened.len()).map(|sample| source.memory_bytes(sample));
     let write = options.to_write(largest.max().unwrap_or(0));
     let fidelity = |total: &FidelityTotals| with_notes(total.fidelity(), &base.fidelity);

@@ -3,6 +3,7 @@
 mod columns;
 mod known;
 mod salvaged;
+mod store_failures;
 mod stores;
 
 use super::*;
@@ -87,6 +88,11 @@ impl Place {
 fn hooked<T>(work: impl FnOnce(&Hooks<'_>) -> T) -> T {
     let cancel = AtomicBool::new(false);
     work(&Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
 fn labels(dataset: &Dataset) -> BTreeMap<String, i64> {

@@ -7,95 +7,15 @@ use super::source::{Numbers, Sum};
 use crate::names::LOCK_NAME;
 use crate::{Bucket, Error, Growth, Next, Output, Report, Tally as _, write_dataset};
 use shardpack_format::MANIFEST_NAME;
-use shardpack_io::{MemoryStorage, Objects, ReadAt, Result, Storage};
+use shardpack_io::{FailingStorage, Failure, MemoryStorage};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const NAME: &str = "s3://bucket/train";
 const FOREIGN: &str = "notes.txt";
 
 type Files = BTreeMap<String, Vec<u8>>;
-
-/// The fault of the request with a given number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    None,
-    /// This request fails, and later ones succeed.
-    Fails(u64),
-    /// This request and all later ones fail, as if the program had been killed.
-    Dies(u64),
-    /// This request is executed. Then the program is killed.
-    DiesAfter(u64),
-}
-
-/// A store that fails at a given request.
-#[derive(Debug)]
-struct Faulty {
-    memory: Arc<MemoryStorage>,
-    fault: Fault,
-    requests: AtomicU64,
-    /// Bytes that another program writes to the manifest just before this run exchanges it.
-    intruder: Mutex<Option<Vec<u8>>>,
-}
-
-impl Faulty {
-    fn new(memory: &Arc<MemoryStorage>, fault: Fault) -> Arc<Self> {
-        let (requests, intruder) = Default::default();
-        Arc::new(Self { memory: Arc::clone(memory), fault, requests, intruder })
-    }
-
-    fn ask<T>(&self, request: impl FnOnce(&MemoryStorage) -> Result<T>) -> Result<T> {
-        let number = self.requests.fetch_add(1, Ordering::SeqCst);
-        let failed = || shardpack_io::Error::io(NAME, "reach", ErrorKind::TimedOut);
-        match self.fault {
-            Fault::Fails(at) if number == at => Err(failed()),
-            Fault::Dies(at) if number >= at => Err(failed()),
-            Fault::DiesAfter(at) if number > at => Err(failed()),
-            Fault::DiesAfter(at) if number == at => request(&self.memory).and_then(|_| Err(failed())),
-            _ => request(&self.memory),
-        }
-    }
-}
-
-impl Storage for Faulty {
-    fn path(&self) -> &Path {
-        self.memory.path()
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
-        self.ask(|memory| memory.open(name))
-    }
-
-    fn names(&self) -> Result<Vec<String>> {
-        self.ask(MemoryStorage::names)
-    }
-}
-
-impl Objects for Faulty {
-    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
-        self.ask(|memory| memory.send(name, source))
-    }
-
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
-        self.ask(|memory| memory.create(name, bytes))
-    }
-
-    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> Result<bool> {
-        if name == MANIFEST_NAME
-            && let Some(other) = self.intruder.lock().unwrap().take()
-        {
-            self.memory.objects().insert(name.to_owned(), other);
-        }
-        self.ask(|memory| memory.exchange(name, old, new))
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        self.ask(|memory| memory.remove(name))
-    }
-}
 
 /// Returns the files of the first generation, written to a folder.
 fn first() -> Files {
@@ -123,8 +43,8 @@ fn store() -> Arc<MemoryStorage> {
     Arc::new(MemoryStorage::new(NAME, first().into_iter().chain([foreign])))
 }
 
-fn bucket(memory: &Arc<MemoryStorage>, fault: Fault, spools: &Path) -> Bucket {
-    Bucket::new(Faulty::new(memory, fault), spools)
+fn bucket(memory: &Arc<MemoryStorage>, failure: Failure, spools: &Path) -> Bucket {
+    Bucket::new(FailingStorage::new(memory, failure), spools)
 }
 
 fn add(out: impl Into<Output>, source: &Numbers) -> crate::Result<Report> {
@@ -167,20 +87,20 @@ fn check(files: &Files) {
 
 fn requests_of_an_addition() -> u64 {
     let (memory, spools) = (store(), tempfile::tempdir().unwrap());
-    let faulty = Faulty::new(&memory, Fault::None);
-    add(Bucket::new(Arc::<Faulty>::clone(&faulty), spools.path()), &sources().1).unwrap();
-    faulty.requests.load(Ordering::SeqCst)
+    let failing = FailingStorage::new(&memory, Failure::None);
+    add(Bucket::new(Arc::<FailingStorage>::clone(&failing), spools.path()), &sources().1).unwrap();
+    failing.requests()
 }
 
 #[test]
 fn an_addition_writes_the_objects_that_it_writes_as_files() {
     let (memory, spools) = (store(), tempfile::tempdir().unwrap());
     let (_, later) = sources();
-    let report = add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
+    let report = add(bucket(&memory, Failure::None, spools.path()), &later).unwrap();
     assert_eq!(report.samples, 30);
     assert!(held(&memory) == grown(&[&later]), "{:?}", held(&memory).keys());
     assert_eq!(files(spools.path()).len(), 0, "the spool is removed");
-    let again = add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
+    let again = add(bucket(&memory, Failure::None, spools.path()), &later).unwrap();
     assert_eq!(again.outcome, crate::Outcome::AlreadyComplete);
     assert!(held(&memory) == grown(&[&later]));
 }
@@ -191,14 +111,14 @@ fn after_a_failure_or_a_kill_at_any_request_a_repeat_completes_the_addition() {
     let expected = grown(&[&later]);
     let requests = requests_of_an_addition();
     assert!(requests > 20, "{requests}");
-    for fault in (0..requests).flat_map(|at| [Fault::Fails(at), Fault::Dies(at), Fault::DiesAfter(at)]) {
+    for failure in Failure::all(requests) {
         let (memory, spools) = (store(), tempfile::tempdir().unwrap());
-        let _ = add(bucket(&memory, fault, spools.path()), &later);
+        let _ = add(bucket(&memory, failure, spools.path()), &later);
         check(&held(&memory).into_iter().filter(|(name, _)| name != LOCK_NAME).collect());
-        let again = add(bucket(&memory, Fault::None, spools.path()), &later);
-        again.unwrap_or_else(|error| panic!("{fault:?}: {}", said(&error)));
-        assert!(held(&memory) == expected, "{fault:?}: {:?}", held(&memory).keys());
-        assert_eq!(std::fs::read_dir(spools.path()).unwrap().count(), 0, "{fault:?}: the spool is removed");
+        let again = add(bucket(&memory, Failure::None, spools.path()), &later);
+        again.unwrap_or_else(|error| panic!("{failure:?}: {}", said(&error)));
+        assert!(held(&memory) == expected, "{failure:?}: {:?}", held(&memory).keys());
+        assert_eq!(std::fs::read_dir(spools.path()).unwrap().count(), 0, "{failure:?}: the spool is removed");
     }
 }
 
@@ -208,7 +128,7 @@ fn a_writer_that_is_still_alive_can_write_again_after_any_failed_request() {
     let expected = grown(&[&later]);
     for at in 0..requests_of_an_addition() {
         let (memory, spools) = (store(), tempfile::tempdir().unwrap());
-        let Ok(growth) = Growth::take(bucket(&memory, Fault::Fails(at), spools.path())) else { continue };
+        let Ok(growth) = Growth::take(bucket(&memory, Failure::Once(at), spools.path())) else { continue };
         if write(&growth, &later).is_err() {
             write(&growth, &later).unwrap_or_else(|error| panic!("{at}: {}", said(&error)));
         }
@@ -221,25 +141,25 @@ fn a_writer_that_is_still_alive_can_write_again_after_any_failed_request() {
 #[test]
 fn another_machine_takes_over_after_a_kill_at_any_request() {
     let (_, later) = sources();
-    for fault in (0..requests_of_an_addition()).flat_map(|at| [Fault::Dies(at), Fault::DiesAfter(at)]) {
+    for failure in Failure::kills(requests_of_an_addition()) {
         let (memory, spools, others) = (store(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let _ = add(bucket(&memory, fault, spools.path()), &later);
+        let _ = add(bucket(&memory, failure, spools.path()), &later);
         let before = held(&memory);
-        let other = || bucket(&memory, Fault::None, others.path());
+        let other = || bucket(&memory, Failure::None, others.path());
         if before.contains_key(LOCK_NAME) {
             let error = add(other(), &later).unwrap_err();
             assert!(matches!(error, Error::Locked { .. }) && said(&error).contains("--take-over"), "{}", said(&error));
         }
-        add(other().take_over(true), &later).unwrap_or_else(|error| panic!("{fault:?}: {}", said(&error)));
+        add(other().take_over(true), &later).unwrap_or_else(|error| panic!("{failure:?}: {}", said(&error)));
         let after = held(&memory);
         check(&after);
-        assert_eq!(parse(&after, MANIFEST_NAME).samples, 70, "{fault:?}");
+        assert_eq!(parse(&after, MANIFEST_NAME).samples, 70, "{failure:?}");
         for (name, bytes) in before.iter().filter(|(name, _)| *name != MANIFEST_NAME && *name != LOCK_NAME) {
-            assert!(after.get(name) == Some(bytes), "{fault:?}: {name} has changed");
+            assert!(after.get(name) == Some(bytes), "{failure:?}: {name} has changed");
         }
         // The machine whose run was killed drops its unfinished files, or has nothing left to do.
-        add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
-        assert!(held(&memory) == after, "{fault:?}");
+        add(bucket(&memory, Failure::None, spools.path()), &later).unwrap();
+        assert!(held(&memory) == after, "{failure:?}");
         // Compacting deletes the objects that the killed run left behind.
         Growth::take(other()).unwrap().compact().unwrap();
         let compacted = held(&memory);
@@ -248,7 +168,7 @@ fn another_machine_takes_over_after_a_kill_at_any_request() {
         let shards = compacted.keys().filter(|name| name.ends_with(".shard")).collect::<Vec<_>>();
         let mut listed = newest.shards.iter().map(|shard| &shard.name).collect::<Vec<_>>();
         listed.sort_unstable();
-        assert_eq!(shards, listed, "{fault:?}");
+        assert_eq!(shards, listed, "{failure:?}");
     }
 }
 
@@ -257,22 +177,22 @@ fn compacting_continues_after_a_failure_or_a_kill_at_any_request() {
     let (_, later) = sources();
     let added = || {
         let (memory, spools) = (store(), tempfile::tempdir().unwrap());
-        add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
+        add(bucket(&memory, Failure::None, spools.path()), &later).unwrap();
         (memory, spools)
     };
     let compact = |out: Bucket| Growth::take(out)?.compact();
     let (memory, spools) = added();
-    let faulty = Faulty::new(&memory, Fault::None);
-    let done = compact(Bucket::new(Arc::<Faulty>::clone(&faulty), spools.path())).unwrap();
+    let failing = FailingStorage::new(&memory, Failure::None);
+    let done = compact(Bucket::new(Arc::<FailingStorage>::clone(&failing), spools.path())).unwrap();
     assert_eq!((done.generations, done.shards), (vec![1], vec![]));
     let expected = held(&memory);
     assert!(!expected.contains_key("manifest-0001.json") && expected.contains_key("manifest-0002.json"));
-    let requests = faulty.requests.load(Ordering::SeqCst);
-    for fault in (0..requests).flat_map(|at| [Fault::Fails(at), Fault::Dies(at), Fault::DiesAfter(at)]) {
+    let requests = failing.requests();
+    for failure in Failure::all(requests) {
         let (memory, spools) = added();
-        let _ = compact(bucket(&memory, fault, spools.path()));
-        compact(bucket(&memory, Fault::None, spools.path())).unwrap();
-        assert!(held(&memory) == expected, "{fault:?}: {:?}", held(&memory).keys());
+        let _ = compact(bucket(&memory, failure, spools.path()));
+        compact(bucket(&memory, Failure::None, spools.path())).unwrap();
+        assert!(held(&memory) == expected, "{failure:?}: {:?}", held(&memory).keys());
     }
 }
 
@@ -280,10 +200,10 @@ fn compacting_continues_after_a_failure_or_a_kill_at_any_request() {
 fn of_two_writers_at_a_time_the_second_is_refused() {
     let (memory, spools, others) = (store(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_, later) = sources();
-    let growth = Growth::take(bucket(&memory, Fault::None, spools.path())).unwrap();
-    let error = Growth::take(bucket(&memory, Fault::None, others.path())).unwrap_err();
+    let growth = Growth::take(bucket(&memory, Failure::None, spools.path())).unwrap();
+    let error = Growth::take(bucket(&memory, Failure::None, others.path())).unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{}", said(&error));
-    let error = write_dataset(bucket(&memory, Fault::None, others.path()), &later.plan(20_000), &later, &options(1));
+    let error = write_dataset(bucket(&memory, Failure::None, others.path()), &later.plan(20_000), &later, &options(1));
     assert!(matches!(error.unwrap_err(), Error::Locked { .. }));
     write(&growth, &later).unwrap();
     drop(growth);
@@ -295,15 +215,15 @@ fn a_writer_whose_claim_was_taken_over_writes_no_manifest() {
     let (memory, spools, others) = (store(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_, later) = sources();
     let other = super::growth::others();
-    let late = Growth::take(bucket(&memory, Fault::None, spools.path())).unwrap();
-    let winner = Growth::take(bucket(&memory, Fault::None, others.path()).take_over(true)).unwrap();
+    let late = Growth::take(bucket(&memory, Failure::None, spools.path())).unwrap();
+    let winner = Growth::take(bucket(&memory, Failure::None, others.path()).take_over(true)).unwrap();
     let error = said(&write(&late, &later).unwrap_err());
     assert!(error.contains("another run has taken over"), "{error}");
     write(&winner, &other).unwrap();
     drop((winner, late));
     assert!(held(&memory) == grown(&[&other]));
     // Its unfinished files cannot be used behind the other run's generation. A new run packs the samples again.
-    add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
+    add(bucket(&memory, Failure::None, spools.path()), &later).unwrap();
     let files = held(&memory);
     check(&files);
     assert_eq!(parse(&files, MANIFEST_NAME).samples, 40 + 20 + 30);
@@ -314,10 +234,10 @@ fn a_writer_whose_claim_was_taken_over_writes_no_manifest() {
 fn a_manifest_that_changed_meanwhile_is_not_replaced() {
     let (memory, spools) = (store(), tempfile::tempdir().unwrap());
     let (_, later) = sources();
-    let faulty = Faulty::new(&memory, Fault::None);
-    let growth = Growth::take(Bucket::new(Arc::<Faulty>::clone(&faulty), spools.path())).unwrap();
+    let failing = FailingStorage::new(&memory, Failure::None);
+    let growth = Growth::take(Bucket::new(Arc::<FailingStorage>::clone(&failing), spools.path())).unwrap();
     let others = grown(&[&super::growth::others()]);
-    *faulty.intruder.lock().unwrap() = Some(others[MANIFEST_NAME].clone());
+    *failing.intruder.lock().unwrap() = Some((MANIFEST_NAME.to_owned(), others[MANIFEST_NAME].clone()));
     for _ in 0..2 {
         let error = said(&write(&growth, &later).unwrap_err());
         assert!(error.contains("another run has changed the dataset `s3://bucket/train` in the meantime"), "{error}");
@@ -331,7 +251,7 @@ fn a_foreign_object_with_the_name_of_a_new_one_is_kept() {
     let (_, later) = sources();
     let next = grown(&[&later]).keys().find(|name| name.ends_with(".shard") && !first().contains_key(*name)).cloned();
     memory.objects().insert(next.clone().unwrap(), b"foreign".to_vec());
-    add(bucket(&memory, Fault::None, spools.path()), &later).unwrap();
+    add(bucket(&memory, Failure::None, spools.path()), &later).unwrap();
     let files = held(&memory);
     check(&files);
     assert_eq!(files[&next.unwrap()], b"foreign");

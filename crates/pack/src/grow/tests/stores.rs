@@ -39,11 +39,6 @@ impl Twins {
     }
 }
 
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    entries.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
-}
-
 #[test]
 fn files_are_added_removed_and_compacted_in_a_store() {
     let place = Place::new();
