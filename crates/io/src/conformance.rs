@@ -152,7 +152,15 @@ pub fn check_objects(objects: &dyn Objects) {
         assert!(read("a.shard") == vec![LARGE_BYTES as u8; LARGE_BYTES], "the old object stays");
     }
     assert_eq!(objects.names().unwrap(), ["a.shard", "claim", "free"]);
-    for name in ["a.shard", "claim", "claim", "free", "never.there"] {
+    for other in [&b"wrong!"[..], b"of another length", b"", b"never there"] {
+        objects.release("claim", other).unwrap();
+        assert_eq!(read("claim"), b"second");
+    }
+    for name in ["claim", "claim", "never.there"] {
+        objects.release(name, b"second").unwrap();
+    }
+    assert_eq!(objects.names().unwrap(), ["a.shard", "free"]);
+    for name in ["a.shard", "free", "free", "never.there"] {
         objects.remove(name).unwrap();
     }
     assert_eq!(objects.names().unwrap(), [""; 0]);

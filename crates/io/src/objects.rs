@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::storage::Storage;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 /// Storage for writing objects. Each object appears whole or not at all. The implementation retries requests and
 /// keeps credentials out of messages.
@@ -34,4 +34,18 @@ pub trait Objects: Storage {
     /// # Errors
     /// `Io` if the store does not respond or rejects the request.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Removes an object that contains exactly `bytes`, and keeps any other object. Also removes it after the requests
+    /// of the caller have been cancelled, but then waits for the store only briefly. The default implementation is for
+    /// storage whose requests cannot be cancelled.
+    ///
+    /// # Errors
+    /// Same as [`remove`](Self::remove).
+    fn release(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        match self.read(name, bytes.len() as u64) {
+            Ok(found) if found == bytes => self.remove(name),
+            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::FileTooLarge) => Err(e),
+            _ => Ok(()),
+        }
+    }
 }

@@ -10,15 +10,20 @@ use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use shardpack_format::to_usize;
 use shardpack_io::{Cause, Error, Result, Traffic};
+use std::cell::OnceCell;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// Number of fetching threads. Each can transfer more than 1 GB/s without TLS.
 const THREADS: usize = 4;
+
+/// Time to clean up after a cancellation. The command ends two seconds after the first Ctrl-C.
+const CLEAN_UP: Duration = Duration::from_millis(1500);
 
 /// A client that opens and reads the objects of one folder in a store. Dropping it aborts its requests.
 #[derive(Debug)]
@@ -174,6 +179,13 @@ impl Client {
     /// Waits until a future of the store is ready, or until the caller cancels.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         self.finish(unless_cancelled(|| self.is_cancelled(), future))?
+    }
+
+    /// Like [`Self::wait`], but waits for another [`CLEAN_UP`] after the caller has cancelled.
+    pub(crate) fn clean_up<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
+        let cancelled = OnceCell::new();
+        let is_late = || self.is_cancelled() && cancelled.get_or_init(Instant::now).elapsed() >= CLEAN_UP;
+        self.finish(unless_cancelled(is_late, future))?
     }
 
     /// Like [`Self::wait`], but ignores cancellation. Use it to clean up after a cancelled call.

@@ -73,12 +73,9 @@ impl Upload {
         }
     }
 
-    fn delete(&self, name: &str) -> Result<(), Cause> {
+    fn remove_any(&self, name: &str) -> Result<(), Cause> {
         let key = self.key(name)?;
-        self.ask(async || match self.store.delete(&key).await {
-            Err(object_store::Error::NotFound { .. }) => Ok(()),
-            other => other,
-        })
+        self.wait(self.delete(&key))
     }
 }
 
@@ -122,6 +119,10 @@ impl Objects for Upload {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.delete(name).map_err(|e| self.failed(name, "remove", e))
+        self.remove_any(name).map_err(|e| self.failed(name, "remove", e))
+    }
+
+    fn release(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.remove_own(name, bytes).map_err(|e| self.failed(name, "remove", e))
     }
 }

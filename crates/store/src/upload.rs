@@ -141,13 +141,41 @@ impl Upload {
             return Ok(true);
         }
         // An earlier attempt may have written the object even though its response was lost.
-        match self.ask(async || {
-            let answer = self.store.get(&key).await?;
-            if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
-        }) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            there => Ok(there?.is_some_and(|there| there == bytes)),
+        let there = self.wait(self.content(&key, bytes.len() as u64))?;
+        Ok(there.is_some_and(|there| there == bytes))
+    }
+
+    /// Removes an object that contains `bytes`, even if the caller has cancelled.
+    pub(crate) fn remove_own(&self, name: &str, bytes: &[u8]) -> Result<(), Cause> {
+        let key = self.key(name)?;
+        let remove = async {
+            match self.content(&key, bytes.len() as u64).await? {
+                Some(found) if found == bytes => self.delete(&key).await,
+                _ => Ok(()),
+            }
+        };
+        self.client.clean_up(remove)?.map_err(|error| error.cause())
+    }
+
+    /// Returns the bytes of an object if it exists and has this size. An object of a different size may be arbitrarily
+    /// large.
+    async fn content(&self, key: &Key, bytes: u64) -> Result<Option<Bytes>, RequestError> {
+        let read = self.attempts(async || {
+            let answer = self.store.get(key).await?;
+            if answer.meta.size == bytes { answer.bytes().await.map(Some) } else { Ok(None) }
+        });
+        match read.await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            other => other,
         }
+    }
+
+    pub(crate) async fn delete(&self, key: &Key) -> Result<(), RequestError> {
+        let delete = async || match self.store.delete(key).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            other => other,
+        };
+        self.attempts(delete).await
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<Key, Cause> {

@@ -3,7 +3,7 @@
 //!
 //! The lock file excludes other runs on this machine, and a *claim* excludes runs on other machines. A claim is an
 //! object that is created only if its name is free. It contains the name of the run and the number of its spool. The
-//! claim is removed when the run ends, unless the run is killed.
+//! claim is removed when the run ends, also if it was cancelled, but not if it was killed.
 //!
 //! Only one run at a time can lock a spool, so other claims with that spool's number are from dead runs. All other
 //! claims are taken over only on the caller's request, because no timeout can distinguish a dead run from a slow one.
@@ -214,10 +214,7 @@ impl Drop for StoreLock {
         let is_free = match &self.claim {
             ClaimState::Unknown => false,
             ClaimState::Refused => true,
-            ClaimState::Held(text) => match self.claims.read(name) {
-                Ok(Some(found)) if found == *text => objects.remove(name).is_ok(),
-                other => other.is_ok(),
-            },
+            ClaimState::Held(text) => objects.release(name, text.as_bytes()).is_ok(),
         };
         // While the lock is still held, remove the file with the spool's number, so that a folder with no other files
         // can be removed too. If the claim could not be removed, keep the file: the next run with this spool then takes

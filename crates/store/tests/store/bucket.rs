@@ -11,13 +11,15 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use shardpack_format::{Voice, told};
 use shardpack_io::{Ends, Objects, ReadAt, Storage};
 use shardpack_store::{Remote, StoreOptions, Upload};
-use shardpack_writer::{Bucket, Error, Outcome, Part, Report, Reservation, Result, WriteOptions, merge, write_dataset};
+use shardpack_writer::{
+    Bucket, Error, Growth, Outcome, Part, Report, Reservation, Result, WriteOptions, merge, write_dataset,
+};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn place(store: Faulty, spools: &Path) -> Bucket {
     Bucket::new(Arc::new(Upload::new(Arc::new(store), "data/train", &store_options()).unwrap()), spools)
@@ -233,6 +235,63 @@ fn a_cancelled_run_aborts_its_uploads() {
     let error = write(&place, &source).unwrap_err().to_string();
     assert!(error.contains("was cancelled"), "{error}");
     assert!(objects(&memory).is_empty());
+}
+
+/// Returns a bucket whose requests end once `cancel` is set. A failed request is repeated after an hour.
+fn cancellable(store: &Faulty, spools: &Path, cancel: &Arc<AtomicBool>) -> Bucket {
+    let (backoff, cancel) = (Duration::from_secs(3600), Some(Arc::clone(cancel)));
+    let options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
+    Bucket::new(Arc::new(Upload::new(Arc::new(store.clone()), "data/train", &options).unwrap()), spools)
+}
+
+#[test]
+fn a_cancelled_run_releases_its_claim() {
+    let (source, memory) = (Bytes::new(0), Arc::new(InMemory::new()));
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, cancel) = (Faulty::new(&memory, Fault::None), Arc::new(AtomicBool::new(false)));
+    let on_progress = |_: &shardpack_writer::Progress| cancel.store(true, Ordering::Relaxed);
+    let watched = WriteOptions { on_progress: Some(&on_progress), cancel: Some(&cancel), ..options() };
+    write_dataset(cancellable(&store, here.path(), &cancel), &source.plan(), &source, &watched).unwrap_err();
+    assert!(!objects(&memory).contains_key(".shardpack-lock"));
+    // Another machine need not take over.
+    assert_eq!(write(&healthy(&memory, there.path()), &source).unwrap().outcome, Outcome::Complete);
+    assert!(objects(&memory) == expected(&source));
+    for before in [true, false] {
+        let cancel = Arc::new(AtomicBool::new(before));
+        let growth = Growth::take(cancellable(&store, there.path(), &cancel));
+        assert_eq!(growth.is_ok(), !before);
+        cancel.store(true, Ordering::Relaxed);
+        assert!(growth.and_then(|growth| growth.compact()).is_err());
+        assert!(objects(&memory) == expected(&source));
+        assert_empty(there.path());
+    }
+}
+
+#[test]
+fn a_cancelled_run_waits_only_briefly_for_its_claim() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    write(&healthy(&memory, spools.path()), &source).unwrap();
+    let take = |store: &Faulty| {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let growth = Growth::take(cancellable(store, spools.path(), &cancel)).unwrap();
+        cancel.store(true, Ordering::Relaxed);
+        growth
+    };
+    let store = Faulty::new(&memory, Fault::None);
+    let growth = take(&store);
+    let requests = store.asked.load(Ordering::SeqCst);
+    drop(growth);
+    assert_empty(spools.path());
+    // The first request after the cancellation fails.
+    let growth = take(&Faulty::new(&memory, Fault::EachNth(requests + 1)));
+    let start = Instant::now();
+    drop(growth);
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(objects(&memory).contains_key(".shardpack-lock"));
+    // The next run with this spool finds that the claim is its own.
+    drop(Growth::take(healthy(&memory, spools.path())).unwrap());
+    assert!(objects(&memory) == expected(&source));
+    assert_empty(spools.path());
 }
 
 #[test]
