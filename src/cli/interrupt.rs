@@ -1,6 +1,8 @@
 //! Handles Ctrl-C and SIGTERM. The first signal tells the command to stop. The process then ends within two
 //! seconds, unless it still has a result to write. A second signal ends it at once.
 
+use shardpack_format::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,8 +16,18 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Interrupt {
     /// Set to true by the first signal.
     pub(super) raised: Arc<AtomicBool>,
-    /// True if there is something to clean up. Otherwise the first signal ends the process at once.
+    /// True if there is something to clean up, such as the claim of a run that writes to a store. Otherwise the first
+    /// signal ends the process at once.
     pub(super) graceful: AtomicBool,
+}
+
+impl Interrupt {
+    /// True if the user has stopped the command, and `error` is the consequence. A request to the store of `dataset`
+    /// that was stopped has failed like any other request.
+    pub(super) fn has_caused(&self, error: &crate::Error, dataset: &Path) -> bool {
+        let is_request = error.kind() == ErrorKind::Io && crate::place::is_url(dataset);
+        self.raised.load(Ordering::SeqCst) && (is_request || error.kind() == ErrorKind::Cancelled)
+    }
 }
 
 /// Installs the handler. For `graceful`, see [`Interrupt::graceful`].

@@ -8,13 +8,16 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from support import COMMAND, CommandTest, cubes, digests, pictures
+from support import COMMAND, CommandTest, cubes, digests, pictures, start, wait_until
 
 try:
     import boto3
     from moto.server import ThreadedMotoServer
 except ImportError:
     ThreadedMotoServer = None
+
+# Many small shards, so that the tests have time to interrupt a run.
+PHOTOS = ("--jpeg", "keep", "--no-segment-index", "--shard-size", "8KiB")
 
 
 @unittest.skipIf(ThreadedMotoServer is None, "moto[s3,server] is not installed")
@@ -105,6 +108,40 @@ class Buckets(CommandTest):
                 self.pack()
             self.assert_the_same()
             self.spool = spool
+            self.remove_all()
+
+    def test_ctrl_c_releases_the_lock_of_a_change(self):
+        photos = pictures(self.tmp / "photos", 60)
+        keys = self.tmp / "keys"
+        keys.write_text("class 0/0000.jpg\n")
+        to = ("--spool", self.spool)
+        more = pictures(self.tmp / "more", 60)
+        for path in sorted(more.rglob("*.jpg")):
+            path.rename(path.with_name(f"more-{path.name}"))
+        changes = (
+            ("add", self.url, more),
+            ("remove", self.url, "--keys", keys),
+            ("compact", self.url, "--segment-index"),
+            ("compact", self.url),
+        )
+        is_locked = lambda: any(name.endswith("/.shardpack-lock") for name in self.names())
+        for change in changes:
+            while True:
+                self.ok("pack", photos, self.url, *PHOTOS, "--force", *to)
+                if change[2:] == ():
+                    self.ok("remove", self.url, "--keys", keys, *to)
+                running = start(*change, *to)
+                wait_until(is_locked, running)
+                running.send_signal(signal.SIGINT)
+                _, err = running.communicate(timeout=60)
+                self.assertFalse(is_locked(), err)
+                if running.returncode != 0:
+                    break
+            self.assertEqual(running.returncode, 130, err)
+            self.assertIn(b"interrupted: ", err)
+            # Another machine has another spool. It need not take over.
+            self.ok(*change, "--spool", self.tmp / "elsewhere")
+            self.assertTrue(self.ok("verify", self.url, "--deep", "--digest", "--json").json()["whole"])
             self.remove_all()
 
     def remove_all(self):

@@ -150,6 +150,28 @@ class GrowTest(CommandTest):
         (self.data / "manifest.json").write_bytes((self.data / "manifest-0002.json").read_bytes())
         self.check(2)
 
+    def test_indexes_are_added_after_the_unfinished_files_of_an_addition_are_discarded(self):
+        many = pictures(self.tmp / "many", 300)
+        for path in sorted(many.rglob("*.jpg")):
+            path.rename(path.with_name(f"many-{path.name}"))
+        kept = ("--jpeg", "keep", "--no-segment-index", "--shard-size", "40KiB", "--force")
+        next_folder = self.data / ".shardpack-next"
+        while not any(next_folder.glob("*.shard")):
+            # Begin again if the addition ended before it could be killed.
+            self.expect(0, "pack", self.tmp / "in", self.data, *kept)
+            process = start("add", self.data, many, "--threads", "1")
+            wait_until(lambda: any(next_folder.glob("*.shard")), process)
+            process.kill()
+            process.communicate()
+        self.expect(2, "compact", self.data, "--force")
+        refused = self.expect(2, "compact", self.data, "--segment-index").err
+        self.assertIn("contains unfinished files from an interrupted `add`, `remove`, `compact` or `add_columns`", refused)
+        self.assertIn("hint: repeat the interrupted command to continue, or run this one with `--force`", refused)
+        self.assertIn("added segment indexes", self.expect(0, "compact", self.data, "--segment-index", "--force").out)
+        self.assertFalse(next_folder.exists())
+        self.expect(0, "verify", self.data, "--deep", "--digest")
+        self.assertEqual(self.expect(0, "inspect", self.data, "--json").json()["samples"], 30)
+
     def test_a_killed_addition_keeps_the_old_generation_and_continues(self):
         many = pictures(self.tmp / "many", 300)
         for path in sorted(many.rglob("*.jpg")):

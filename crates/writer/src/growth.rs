@@ -294,7 +294,10 @@ impl<'a> Growth<'a> {
 
 pub(crate) fn interrupted(target: &Target<'_>) -> String {
     let folder = if target.is_store() { target.scratch_file(NEXT) } else { target.path().to_owned() };
-    format!("`{}` contains unfinished files from an interrupted `add`, `remove` or `add_columns`", folder.display())
+    format!(
+        "`{}` contains unfinished files from an interrupted `add`, `remove`, `compact` or `add_columns`",
+        folder.display()
+    )
 }
 
 fn changed(target: &Target<'_>) -> Error {

@@ -75,6 +75,9 @@ pub(crate) struct CompactArgs {
     /// First add segment indexes to kept JPEGs
     #[arg(long)]
     pub segment_index: bool,
+    /// Discard the unfinished files from an interrupted change, with `--segment-index`
+    #[arg(long, requires = "segment_index")]
+    pub force: bool,
     /// Worker threads, with `--segment-index` [default: all cores]
     #[arg(long, value_name = "N", requires = "segment_index", value_parser = parse_threads)]
     pub threads: Option<usize>,

@@ -3,13 +3,14 @@
 pub(super) mod args;
 
 use super::exit_status::ExitStatus;
+use super::interrupt::{self, Interrupt};
 use super::progress::Bar;
-use super::{interrupt, pack, show, units};
-use crate::place::{Destination, for_adding};
+use super::{pack, show, units};
+use crate::place::{Destination, for_adding, is_url};
 use crate::read_limits;
 use args::{AddArgs, CompactArgs, RemoveArgs};
 use serde_json::json;
-use shardpack_format::{ErrorKind, Voice};
+use shardpack_format::Voice;
 use shardpack_pack::Context;
 use shardpack_pack::grow::{AddOptions, AddReport, IndexReport, RewriteOptions, add, add_indexes, compact, remove};
 use shardpack_pack::pack::{Hooks, Planned};
@@ -24,7 +25,8 @@ use std::sync::atomic::Ordering;
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
-    let interrupt = interrupt::install(false)?;
+    // In a store, there is a claim to release from the start.
+    let interrupt = interrupt::install(is_url(&args.dataset))?;
     let mut options =
         AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..AddOptions::read(&args.options.given)? };
     let (mut src, to) = (args.src.clone(), args.to.destination(&args.dataset));
@@ -45,9 +47,7 @@ pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
         bar.finish();
     }
     let added = match result {
-        Err(error) if interrupt.raised.load(Ordering::Relaxed) && error.kind() == ErrorKind::Cancelled => {
-            return Ok(interrupted());
-        }
+        Err(error) if interrupt.has_caused(&error, &args.dataset) => return Ok(interrupted()),
         other => other?,
     };
     added.packed.notes.iter().for_each(|note| show::note(&format!("note: {}", note.told(Voice::Command))));
@@ -101,8 +101,8 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
 pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     let keys = read_keys(&args.keys)?;
     let options = RewriteOptions { force: args.force, ..rewriting(args.threads, args.max_record) };
-    let removed =
-        rewrite("remove", &args.to.destination(&args.dataset), options, |out, options| remove(out, &keys, options))?;
+    let (interrupt, dataset) = (interrupt::install(true)?, args.to.destination(&args.dataset));
+    let removed = rewrite("remove", &interrupt, &dataset, options, |out, options| remove(out, &keys, options))?;
     let Some(removed) = removed else { return Ok(interrupted()) };
     warn(&removed.notes);
     if args.json {
@@ -141,11 +141,11 @@ fn rewriting(threads: Option<usize>, max_record: u64) -> RewriteOptions<'static>
 /// user interrupts it.
 fn rewrite<R>(
     task: &'static str,
+    interrupt: &Interrupt,
     dataset: &Destination,
     options: RewriteOptions<'static>,
     work: impl FnOnce(Output, &RewriteOptions<'_>) -> crate::Result<R>,
 ) -> crate::Result<Option<R>> {
-    let interrupt = interrupt::install(true)?;
     let out = dataset.output(&[], Some(Arc::clone(&interrupt.raised)))?;
     let bar = OnceCell::new();
     let on_progress = |p: &shardpack_writer::Progress| {
@@ -157,7 +157,7 @@ fn rewrite<R>(
         bar.finish();
     }
     match result {
-        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(None),
+        Err(error) if interrupt.has_caused(&error, &dataset.path) => Ok(None),
         other => other.map(Some),
     }
 }
@@ -213,15 +213,24 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
 }
 
 pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
-    let to = args.to.destination(&args.dataset);
-    let out = to.output(&[], None)?;
+    let (to, in_store) = (args.to.destination(&args.dataset), is_url(&args.dataset));
+    let interrupt = interrupt::install(args.segment_index || in_store)?;
     let mut indexed = None;
     if args.segment_index {
-        indexed = rewrite("index", &to, rewriting(args.threads, crate::MAX_RECORD_BYTES), add_indexes)?;
+        let options = RewriteOptions { force: args.force, ..rewriting(args.threads, crate::MAX_RECORD_BYTES) };
+        indexed = rewrite("index", &interrupt, &to, options, add_indexes)?;
         let Some(indexed) = &indexed else { return Ok(interrupted()) };
         warn(&indexed.notes);
     }
-    let gone = compact(out)?;
+    // A folder needs no cleaning up after an interruption: the next run deletes the rest.
+    interrupt.graceful.store(in_store, Ordering::SeqCst);
+    let gone = match to.output(&[], Some(Arc::clone(&interrupt.raised))).map_err(Into::into).and_then(compact) {
+        Err(error) if interrupt.has_caused(&error, &args.dataset) => {
+            show::next("interrupted: the newest generation is whole", "run the same command again to delete the rest");
+            return Ok(ExitStatus::Interrupted);
+        }
+        other => other?,
+    };
     if args.json {
         let mut all = json!(gone);
         if let Some(indexed) = &indexed {

@@ -6,11 +6,11 @@ pub(super) mod args;
 use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::{interrupt, show, summary, units};
-use crate::place::for_packing;
+use crate::place::{for_packing, is_url};
 use args::{MergeArgs, PackArgs};
 use serde_json::Value;
 use shardpack_array::{Prefer, Trial};
-use shardpack_format::{ErrorKind, Hint, MANIFEST_NAME, Setting, Voice};
+use shardpack_format::{Hint, MANIFEST_NAME, Setting, Voice};
 use shardpack_pack::pack::{
     FieldSummary, Hooks, PackReport, PackedSplits, Planned, pack, pack_splits, report_json, unfinished_json,
 };
@@ -67,7 +67,7 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     }
     let done = match result {
         Ok(done) => done,
-        Err(error) if cancel.load(Ordering::Relaxed) && error.kind() == ErrorKind::Cancelled => {
+        Err(error) if interrupt.has_caused(&error, &args.out) => {
             show::next("interrupted: finished shards are kept", "run the same command again to continue");
             return Ok(ExitStatus::Interrupted);
         }
@@ -131,13 +131,21 @@ pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
 }
 
 pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
-    let out = args.to.destination(&args.out).output(&[], None)?;
+    let interrupt = interrupt::install(is_url(&args.out))?;
+    let out = args.to.destination(&args.out).output(&[], Some(Arc::clone(&interrupt.raised)))?;
     let report = match shardpack_writer::merge::<shardpack_pack::pack::FidelityTotals>(out) {
         Err(shardpack_writer::Error::Unfinished(unfinished)) => {
             if args.json {
                 show::json(&unfinished_json(&unfinished))?;
             }
             return Err(shardpack_writer::Error::Unfinished(unfinished).into());
+        }
+        other => other,
+    };
+    let report = match report.map_err(crate::Error::from) {
+        Err(error) if interrupt.has_caused(&error, &args.out) => {
+            show::next("interrupted: the parts are kept", "run the same command again to continue");
+            return Ok(ExitStatus::Interrupted);
         }
         other => other?,
     };

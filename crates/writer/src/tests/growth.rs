@@ -327,8 +327,8 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let error = add(&fs, &other, &options(1)).unwrap_err();
     assert_eq!(
         said(&error),
-        "`/data/out` contains unfinished files from an interrupted `add`, `remove` or `add_columns`, but that \
-         run had different options or source files\n\
+        "`/data/out` contains unfinished files from an interrupted `add`, `remove`, `compact` or `add_columns`, but \
+         that run had different options or source files\n\
          hint: repeat the interrupted command to continue, or run this one with `--force` to discard the \
          unfinished files"
     );
