@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 import unittest
+import zlib
 from unittest import mock
 
 import numpy as np
@@ -36,7 +37,7 @@ class Buckets(CommandTest):
         patch.start()
         self.addCleanup(patch.stop)
         # moto keeps its buckets after its server has ended, so each test has its own bucket.
-        self.bucket = f"bucket-{os.getpid()}-{self.id().rsplit('_', 1)[-1]}"
+        self.bucket = f"bucket-{os.getpid()}-{zlib.crc32(self.id().encode()):08x}"
         self.client = boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
         self.client.create_bucket(Bucket=self.bucket)
         self.url = f"s3://{self.bucket}/data/train"

@@ -75,7 +75,7 @@ pub(crate) struct CompactArgs {
     /// First add segment indexes to kept JPEGs
     #[arg(long)]
     pub segment_index: bool,
-    /// Discard the unfinished files from an interrupted change, with `--segment-index`
+    /// Discard unfinished files, with `--segment-index`
     #[arg(long, requires = "segment_index")]
     pub force: bool,
     /// Worker threads, with `--segment-index` [default: all cores]
