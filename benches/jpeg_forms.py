@@ -28,6 +28,7 @@ FORMS = {
 }
 EXACT = ["keep", "keep + index"]
 WAYS = {"crops/s": "rrc224", "whole/s": "full"}
+CROPS = 10
 BATCH = 64
 COMMAND = shutil.which("shardpack") or bench.SHARDPACK
 
@@ -70,19 +71,20 @@ def finish_device(more):
         torch.cuda.synchronize()
 
 
-def pixels(path, view):
-    """Yield the pictures of one epoch in order."""
+def pixels(path, view, epoch):
+    """Yield the pictures of an epoch in order."""
     settings = {"image": view, "fields": ["image"], "shuffle": False, "seed": 7, "end": "uneven"}
     with shardpack.Loader(shardpack.Dataset(path), BATCH, **settings) as loader:
+        loader.set_epoch(epoch)
         for batch in loader:
             images = batch["image"]
             yield from (np.asarray(images[row]) for row in range(len(batch)))
 
 
 def check(folder, photos):
-    """Check that all forms have equal pixels, in crops and in whole pictures, and that unpacking restores the files."""
-    for view in WAYS.values():
-        sides = [pixels(folder / form, view) for form in ["tile", *EXACT]]
+    """Check that all forms have equal pixels, whole and in ten crops, and that unpacking restores the files."""
+    for view, epoch in [("full", 0), *(("rrc224", epoch) for epoch in range(CROPS))]:
+        sides = [pixels(folder / form, view, epoch) for form in ["tile", *EXACT]]
         for number, (tile, *others) in enumerate(zip(*sides, strict=True)):
             assert all(np.array_equal(tile, other) for other in others), f"{view}: picture {number} differs"
     out = folder / "unpacked"
