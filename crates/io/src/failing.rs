@@ -39,7 +39,7 @@ impl Failure {
     }
 }
 
-/// In-memory storage of which some requests fail. Each open, read, listing or change is one request.
+/// In-memory storage that fails at the requests of a [`Failure`]. Each open, read, listing or change is one request.
 #[derive(Debug)]
 pub struct FailingStorage {
     memory: Arc<MemoryStorage>,

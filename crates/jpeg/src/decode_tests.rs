@@ -266,7 +266,8 @@ proptest! {
         if cut_off {
             jpeg.truncate(kept.index(jpeg.len()));
         }
-        let how = Rendering { view: View { framing: Framing::RandomResizedCrop { size: (9, 7).into(), scale: (0.1, 1.0), ratio: (0.5, 2.0) }, ..how.view }, ..how };
+        let framing = Framing::RandomResizedCrop { size: (9, 7).into(), scale: (0.1, 1.0), ratio: (0.5, 2.0) };
+        let how = Rendering { view: View { framing, ..how.view }, ..how };
         let mut slot = [0; 9 * 7 * 3];
         let limits = Limits { max_decoded_bytes: 1 << 24, ..Default::default() };
         let mut decoder = JpegDecoder::with_paths(&limits, DecodePaths { lenient, ..Default::default() });

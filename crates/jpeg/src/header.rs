@@ -316,8 +316,8 @@ impl JpegHeader {
         }
     }
 
-    /// Returns the MCUs of a picture whose sampling our own decoder and the device support: gray, 4:4:4, 4:2:2, 4:2:0 or
-    /// 4:4:0, with at least three columns of chroma if it has half of the columns.
+    /// Returns the MCUs of a picture whose sampling our own decoder and the device support. It is gray, 4:4:4, 4:2:2,
+    /// 4:2:0 or 4:4:0, with at least three columns of chroma if it has half of the columns.
     #[must_use]
     pub fn common_grid(&self) -> Option<McuGrid> {
         let common = matches!(

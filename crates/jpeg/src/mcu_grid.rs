@@ -37,8 +37,8 @@ pub struct McuGrid {
 }
 
 impl McuGrid {
-    /// Returns the grid of a picture of `width` × `height` pixels. The first component has the sampling factors `h` and
-    /// `v`, and all others have 1 × 1.
+    /// Returns the grid of a picture of `width` × `height` pixels. The first component has the sampling factors `h`
+    /// and `v`, and all others have 1 × 1.
     #[must_use]
     pub const fn new(width: u32, height: u32, [h, v, components]: [u32; 3]) -> Self {
         Self {

@@ -52,8 +52,8 @@ fn open_with(dataset: &Output, options: &DatasetOptions) -> shardpack_reader::Re
 /// Opens the generation before the newest samples were added or removed: the newest of the older ones that has another
 /// number of samples. Returns `None` if it never existed, or if compacting has deleted it.
 ///
-/// The number of the newest generation does not show its number. A killed run may have left shards of the next
-/// generation in a store, or even its manifest, so that the run on another machine used a later number.
+/// It is not always the generation before the newest. A killed run may have left shards of the next generation in a
+/// store, or even its manifest, so that the run on another machine used a later number.
 pub(crate) fn before(dataset: &Output, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let names = match dataset.storage() {
         Some(storage) => storage.names(),

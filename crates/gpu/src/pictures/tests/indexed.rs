@@ -101,13 +101,7 @@ fn of_sources(sources: &[Source], seed: u64) -> usize {
 #[test]
 #[ignore = "minutes: the long campaign"]
 fn a_hundred_thousand_pictures_with_an_index_are_the_hosts() {
-    let mut runner = TestRunner::deterministic();
-    let strategy = prop::collection::vec(source(), 1..5);
-    let (mut compared, mut seed) = (0, 0);
-    while compared < 100_000 {
-        compared += of_sources(&strategy.new_tree(&mut runner).unwrap().current(), seed);
-        seed += 1;
-    }
+    compare_a_hundred_thousand(of_sources);
 }
 
 #[test]

@@ -238,20 +238,27 @@ fn of_sources(sources: &[Source], seed: u64) -> usize {
     pictures.len()
 }
 
+/// Passes generated sources to `compare`, each time with another seed, until it has compared 100,000 pictures. Returns
+/// the number of compared pictures.
+fn compare_a_hundred_thousand(mut compare: impl FnMut(&[Source], u64) -> usize) -> usize {
+    let mut runner = TestRunner::deterministic();
+    let strategy = prop::collection::vec(source(), 1..5);
+    let (mut compared, mut seed) = (0, 0);
+    while compared < 100_000 {
+        compared += compare(&strategy.new_tree(&mut runner).unwrap().current(), seed);
+        seed += 1;
+    }
+    compared
+}
+
 #[test]
 #[ignore = "minutes: the long campaign"]
 fn a_hundred_thousand_pictures_are_the_hosts() {
-    let mut runner = TestRunner::deterministic();
-    let strategy = prop::collection::vec(source(), 1..5);
-    let (mut made, mut taken) = (0, 0);
-    for seed in 0.. {
-        let sources = strategy.new_tree(&mut runner).unwrap().current();
+    let mut made = 0;
+    let taken = compare_a_hundred_thousand(|sources, seed| {
         made += sources.iter().filter(|source| is_taken(source)).count();
-        taken += of_sources(&sources, seed);
-        if taken >= 100_000 {
-            break;
-        }
-    }
+        of_sources(sources, seed)
+    });
     assert!(made - taken < taken / 50, "{taken} of {made}: few views shrink too much");
 }
 
