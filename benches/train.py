@@ -4,8 +4,8 @@ waits for data.
     python benches/train.py PHOTOS                                 needs shardpack, PyTorch, torchvision, nvidia-ml-py
     python benches/train.py PHOTOS --models resnet18 --devices 4   four ranks, DistributedDataParallel
     python benches/train.py PHOTOS --cores 16,4,2,1                with these numbers of cores for each rank
-    python benches/train.py PHOTOS --sides ceiling device-1 device-1@16x24 ceiling+urgent device-1@16x24+urgent
-                                                                   with other decoder settings or streams (`side_of`)
+    python benches/train.py PHOTOS --sides ceiling device-1 ceiling+urgent device-1+urgent
+                                                                   also in a stream of higher priority (`side_of`)
     python benches/train.py PHOTOS --trace                         also two epochs with validation and checkpoints
 
 PHOTOS is a folder of class folders of JPEGs, which the bench packs `--copies` times with the defaults. The models are

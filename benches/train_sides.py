@@ -3,13 +3,10 @@ the model without any loading.
 """
 
 import contextlib
-import functools
 import random
-import re
 import threading
 import time
 from collections import namedtuple
-from unittest import mock
 
 from device_others import BATCH, MEAN, STD, Photos, WithLabels
 
@@ -194,32 +191,15 @@ SIDES = {
 }
 
 
-@contextlib.contextmanager
-def in_few_blocks(open_side, blocks, warps, job, threads):
-    """Returns `open_side` with a loader that decodes picture segments in at most `blocks` CUDA blocks of `warps`
-    warps."""
-    from shardpack import _shardpack
-
-    stage = functools.partial(_shardpack.Stage, blocks=blocks, warps=warps)
-    with mock.patch.object(_shardpack, "Stage", stage), open_side(job, threads) as batches:
-        yield batches
-
-
 def side_of(text):
-    """Returns the side with this name: a key of SIDES, optionally followed by `@16x24` for a loader that decodes in 16
-    blocks of 24 warps, and by `+urgent` for a model that trains in a stream of higher priority.
+    """Returns the side with this name: a key of SIDES, optionally followed by `+urgent` for a model that trains in a
+    stream of higher priority.
     """
-    found = re.fullmatch(r"([a-z0-9-]+)(?:@([1-9]\d*)x([1-9]\d*))?(\+urgent)?", text)
-    if found is None or found[1] not in SIDES:
+    name = text.removesuffix("+urgent")
+    if name not in SIDES:
         raise ValueError(f"unknown side: {text}")
-    side = SIDES[found[1]]
-    if found[2]:
-        blocks, warps = int(found[2]), int(found[3])
-        side = side._replace(
-            name=f"{side.name}, in {blocks} blocks of {warps} warps",
-            open=functools.partial(in_few_blocks, side.open, blocks, warps),
-        )
-    return side._replace(name=f"{side.name}, training goes first", urgent=True) if found[4] else side
+    side = SIDES[name]
+    return side if name == text else side._replace(name=f"{side.name}, training goes first", urgent=True)
 
 
 def kernel_seconds(torch, step, batches, steps):

@@ -4,8 +4,7 @@
 #   scripts/gpu_train.sh FOLDER            FOLDER holds class folders of JPEGs; everything, about 25 minutes on an H100
 #   scripts/gpu_train.sh FOLDER PART ...   only these parts, each in less than 10 minutes:
 #
-#   steps      ResNet-18 with the default loader, with other block shapes, and in a stream of higher priority. The sides
-#              take turns. Checks first that every shape produces the same bits.
+#   steps      ResNet-18, also in a stream of higher priority. The sides take turns.
 #   cores      ResNet-50 with 16, 4, 2 and 1 cores (or CORES=8,2,1)
 #   accuracy   five seeds of a small classification, in five ways to decode
 #   poster     the six steps of the poster with the small model and with a U-Net, and the utilisation over time
@@ -31,12 +30,9 @@ for part; do
   echo "gpu_train: $part" >&2
   case $part in
     steps)
-      "$python" -m pytest -q -rs python/tests/test_device.py -k shape_of_blocks
-      # `device-1` is the default loader. `@16x24` decodes in 16 blocks of 24 warps. `+urgent` trains in a stream of
-      # higher priority. Its ceiling uses the same kind of stream.
+      # `+urgent` trains in a stream of higher priority. Its ceiling uses the same kind of stream.
       "$python" benches/train.py "$folder" --models resnet18 --rounds 5 --seconds 3 --sides \
-        ceiling device-1 device-1@8x24 device-1@16x24 device-1@32x16 device-1@66x8 \
-        ceiling+urgent device-1+urgent device-1@16x24+urgent device-1@32x16+urgent
+        ceiling device-1 ceiling+urgent device-1+urgent
       ;;
     cores)
       "$python" benches/train.py "$folder" --no-save --models resnet50 --rounds 2 --seconds 2 \

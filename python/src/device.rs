@@ -24,15 +24,11 @@ pub(crate) struct Stage {
 #[pymethods]
 impl Stage {
     /// Opens the driver and the device with this number.
-    ///
-    /// For measurements, `blocks` and `warps` set the number of blocks that decode picture segments at a time, and the
-    /// number of warps per block. 0 means the default.
     #[new]
-    #[pyo3(signature = (number, decodes = true, *, blocks = 0, warps = 0))]
-    fn new(py: Python<'_>, number: u32, decodes: bool, blocks: u32, warps: u32) -> PyResult<Self> {
+    #[pyo3(signature = (number, decodes = true))]
+    fn new(py: Python<'_>, number: u32, decodes: bool) -> PyResult<Self> {
         let opened = detached(py, || CudaStage::open(number))?;
         let opened = opened.map(|stage| if decodes { stage } else { stage.decoding_on_host() });
-        let opened = opened.map(|stage| if blocks > 0 && warps > 0 { stage.decoding_in(blocks, warps) } else { stage });
         let inner = opened.map_err(|error| match error {
             GpuError::NoDriver | GpuError::NoDevice { .. } | GpuError::TooOld { .. } => {
                 NoDeviceError::new_err(error.to_string())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import shardpack as sp
 from conftest import pack
 from device_support import BIG, NORMALISED, big, compare, gpu, loader, on_host, same  # noqa: F401
 from PIL import Image
-from shardpack import _shardpack
 from test_no_data import scenes
 
 
@@ -40,13 +38,6 @@ def test_cubes_are_turned_and_normalised_as_on_the_host(cubes: Path, layout: str
 @pytest.mark.parametrize("image", ["rrc224", "center96", "rrc33"])
 def test_crops_are_those_of_the_host(big: Path, image: str, floats: dict[str, Any], layout: str) -> None:
     compare(big, epochs=2, image=image, layout=layout, seed=11, **floats)
-
-
-@pytest.mark.parametrize("warps", [1, 8, 24])
-def test_the_shape_of_blocks_changes_no_bit(big: Path, warps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shardpack, "Stage", partial(_shardpack.Stage, blocks=3, warps=warps))
-    stats = compare(big, rows=48, image="rrc224", fields=["image", "label"], **NORMALISED)
-    assert stats["device_rows"] > 0, stats["refused"]
 
 
 @pytest.mark.parametrize("floats", [{}, NORMALISED], ids=["uint8", "float16"])

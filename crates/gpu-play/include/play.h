@@ -45,9 +45,6 @@ inline void check(const void* address, size_t size, size_t alignment) {
 
 void* shared(size_t size);
 
-// Memory with `size` bytes for each warp of the block.
-void* shared_by_warp(size_t size);
-
 void sync_block();
 
 // Waits until all lanes of `mask` have called this function. Returns the values of all lanes. They stay valid until
@@ -80,19 +77,6 @@ template <class T> struct Ptr {
 
 extern __thread play::Dim threadIdx, blockIdx, blockDim, gridDim;
 
-namespace play {
-
-// The structs of a block's warps.
-template <class T> struct ByWarp {
-    T* raw = (T*)shared_by_warp(sizeof(T));
-    T& operator[](u32 warp) const {
-        if (warp >= blockDim.x / 32) fail("shared memory of warp %u of %u", warp, blockDim.x / 32);
-        return raw[warp];
-    }
-};
-
-}  // namespace play
-
 #define FN static inline
 #define CONSTANT static const
 #define KERNEL(name, Params, threads)                                                                     \
@@ -104,7 +88,6 @@ template <class T> struct ByWarp {
 #define SHARED(Type, name)                                                              \
     static_assert(sizeof(Type) <= 48 << 10, "more shared memory than every device has"); \
     Type& name = *(Type*)play::shared(sizeof(Type))
-#define SHARED_BY_WARP(Type, name) play::ByWarp<Type> name
 #define __syncthreads() play::sync_block()
 
 using play::Ptr;
@@ -245,6 +228,8 @@ struct uint4 {
 } __attribute__((aligned(16)));
 FN uint2 make_uint2(u32 x, u32 y) { return uint2{x, y}; }
 FN uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return uint4{x, y, z, w}; }
+
+FN void read_again() {}
 
 FN u32 float_bits(float x) { return play_value<u32>(play_bits(x)); }
 FN float bits_float(u32 x) { return play_value<float>(x); }

@@ -34,8 +34,6 @@ Registration::Registration(const char* name, Body body, size_t params, u32 threa
 }
 
 static const size_t STACK = 64 << 10, GUARD = 4 << 10, MAX_THREADS = 1024, SHARED_BYTES = 48 << 10;
-// Largest shared memory of a block with a struct for each warp, and the most of it for each warp.
-static const size_t MOST_SHARED_BYTES = 160 << 10, WARP_BYTES = 5 << 10;
 
 enum State { READY, WAITS_BLOCK, WAITS_WARP, DONE };
 
@@ -107,7 +105,7 @@ struct Machine {
     std::vector<Fiber> fibers{MAX_THREADS};
     std::vector<Warp> warps{MAX_THREADS / 32};
     std::vector<Range> buffers;
-    alignas(16) u8 memory[MOST_SHARED_BYTES];
+    alignas(16) u8 memory[SHARED_BYTES];
     Body body = nullptr;
     const void* params = nullptr;
     u32 threads = 0;
@@ -195,11 +193,6 @@ void check_all(const void* address, size_t size, size_t alignment) {
 
 void* shared(size_t size) {
     if (size > SHARED_BYTES) fail("%zu bytes of shared memory", size);
-    return machine().memory;
-}
-
-void* shared_by_warp(size_t size) {
-    if (size > WARP_BYTES) fail("%zu bytes of shared memory for a warp", size);
     return machine().memory;
 }
 
@@ -305,9 +298,7 @@ static void run_warp(Machine& m, Warp& warp) {
 }
 
 static void run_block(Machine& m, u8 poison) {
-    // Most kernels have one struct in shared memory, and many have few threads.
-    size_t by_warp = m.threads / 32 * WARP_BYTES;
-    memset(m.memory, poison, by_warp > SHARED_BYTES ? by_warp : SHARED_BYTES);
+    memset(m.memory, poison, SHARED_BYTES);
     u32 warps = (m.threads + 31) / 32;
     for (u32 n = 0; n < warps; n++) {
         Warp& warp = m.warps[n];

@@ -5,8 +5,6 @@
 //   KERNEL(name, Params, threads) { ... p.field ... }   a kernel; p is its only parameter, a plain struct
 //   KERNEL_BESIDE(name, Params, threads, blocks)        the same, with few enough registers for `blocks` concurrent blocks
 //   SHARED(Type, name);                                 its shared memory, one struct; poisoned on the CPU
-//   SHARED_BY_WARP(Type, name);                         the same, one struct for each warp: name[warp]. The launch sets
-//                                                       the number of bytes (Launch::shared_bytes)
 //   Ptr<T>                                              a pointer into device memory; checked on the CPU
 //   Array<T, N>                                         an array; its index is checked on the CPU
 //   cast<U>(p)                                          the same address as a Ptr<U>
@@ -32,9 +30,6 @@ typedef long long i64;
 #define KERNEL_BESIDE(name, Params, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Params p)
 #define SHARED(Type, name) __shared__ Type name
-#define SHARED_BY_WARP(Type, name)      \
-    extern __shared__ uint4 of_warps[]; \
-    Type* name = (Type*)of_warps
 
 template <class T> using Ptr = T*;
 
@@ -77,6 +72,9 @@ FN u32 clamped_below(i32 first, i32 second, u32 rest) {
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(second), "r"(first), "r"(rest));
     return all;
 }
+
+// Makes the compiler read memory again. It may otherwise keep written values in registers.
+FN void read_again() { asm volatile("" ::: "memory"); }
 
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 FN float bits_float(u32 x) { return __uint_as_float(x); }

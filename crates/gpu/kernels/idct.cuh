@@ -67,6 +67,8 @@ template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> ou
             pair_at(block, row, pair, lane) = __byte_perm(both[row], (u32)v[row], 0x5410);
         }
     }
+    // The columns' results do not all fit in registers.
+    read_again();
     u32 packed[4];
 #pragma unroll
     for (u32 row = 0; row < 8; row++) {

@@ -48,8 +48,7 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[18] = sizeof(Edges);
     p.out[19] = sizeof(Border);
     p.out[20] = BORDER_THREADS;
-    p.out[21] = MOST_DECODE_THREADS;
-    p.out[22] = sizeof(WarpBlocks);
+    p.out[21] = sizeof(WarpBlocks);
 }
 
 struct TablesParams {
@@ -259,7 +258,8 @@ FN u32 full_bytes(u32 word) {
 }
 
 // Removes the stuffing (the 00 after each FF) from one segment per warp. Writes words with the first byte highest,
-// followed by a word of zeros. Each lane handles sixteen bytes. Their destination depends on the lanes before it.
+// followed by one to four words of zeros, up to a multiple of four. Each lane handles sixteen bytes. Their destination
+// depends on the lanes before it.
 KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     SHARED(BytesShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -314,9 +314,10 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
         written += held / 4;
         held &= 3;
     }
+    u32 end = written + (held ? 1 : 0);
+    if (lane < 4 - end % 4) to[end + lane] = 0;
     if (lane) return;
     if (held) to[written] = words[0] & ~(0xFFFFFFFFu >> held * 8);
-    to[written + (held ? 1 : 0)] = 0;
     p.lengths[n] = written * 4 + held;
 }
 
@@ -333,21 +334,37 @@ struct BlocksParams {
     u32 groups_count;
 };
 
+struct BlocksShared {
+    Array<WarpBlocks, DECODE_THREADS / 32> warps;
+};
+
 // Decodes the segments of a group, one per lane. The lanes of the warp decode corresponding blocks together. A segment
 // with edges may begin and end within a byte.
 FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
-    u32 lane = threadIdx.x % 32;
+    // The result of a shuffle stays in its register. The compiler would otherwise compute the lane again at each symbol.
+    u32 lane = __shfl_sync(0xFFFFFFFFu, threadIdx.x % 32, threadIdx.x % 32);
     Group group = p.groups[n];
     const Picture& pic = p.pictures[group.picture];
     Array<u16, 2048>& block = s.block;
-    Array<u32, 192>& steps = s.steps;
     Array<u32, 6>& codes = s.codes;
-    for (u32 k = lane; k < pic.components * 64; k += 32) steps[k] = step_of(pic.quantisers[k], k & 63);
+    for (u32 k = lane; k < pic.components * 64; k += 32) s.steps[k / 64][k % 64] = step_of(pic.quantisers[k], k % 64);
     if (lane < 3) {
         codes[lane] = pic.dc[lane];
         codes[3 + lane] = pic.ac[lane];
     }
-    if (lane == 0) s.edges = pic.edges == NONE ? NONE : pic.edges + group.first;
+    if (lane == 0) {
+        s.edges = pic.edges == NONE ? NONE : pic.edges + group.first;
+        s.across = pic.right - pic.left;
+        s.down = pic.bottom - pic.top;
+        s.beyond = pic.columns - pic.left;
+        s.h = pic.h;
+        s.v = pic.v;
+        s.luma = pic.h * pic.v;
+        s.blocks = pic.components == 1 ? 1 : s.luma + 2;
+        s.left = pic.left;
+        for (u32 k = 0; k < 3; k++) s.planes[k] = pic.planes[k];
+    }
+    for (u32 k = 0; k < 3; k++) s.predictions[k * 32 + lane] = 0;
     for (u32 k = 0; k < 32; k++) *(u32*)&block[(k * 32 + lane) * 2] = 0;
     __syncwarp();
     bool has_segment = group.first + lane < pic.segment_count;
@@ -355,61 +372,54 @@ FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
     Segment segment = p.segments[index];
     u32 first = first_word(segment, index), bytes = p.lengths[index];
     Bits bits;
-    open_bits(bits, p.words, first, bytes);
+    open_bits(bits, &s.ring[lane], p.words, first, bytes);
     u32 end = first * 4 + bytes;
     u32 mcu = number_of(segment) * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
     // Rows are counted from the top of the kept MCUs, and columns from their left edge.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
     row -= pic.top;
-    u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
-    u32 blocks = pic.components == 1 ? 1 : luma + 2;
-    i32 predictions[3] = {0, 0, 0};
+    u32 odd = 0;
     if (has_segment && s.edges != NONE) {
         const Edges& edges = p.edges[s.edges + lane];
         bits.used = edges.bit;
-        predictions[0] = edges.start[0];
-        predictions[1] = edges.start[1];
-        predictions[2] = edges.start[2];
+        for (u32 k = 0; k < 3; k++) s.predictions[k * 32 + lane] = edges.start[k];
     }
     // Idle lanes run the same loop. Lanes diverge at each symbol and must reconverge before the IDCT, or each would
     // compute it alone.
     while (__any_sync(0xFFFFFFFFu, left)) {
-        bool keep = column < across && row < down;
-        for (u32 k = 0; k < blocks; k++) {
-            u32 component = k < luma ? 0 : k - luma + 1;
+        for (u32 k = 0; k < s.blocks; k++) {
+            u32 luma = s.luma, component = k < luma ? 0 : k - luma + 1;
             if (left) {
-                u32 window = peek(bits), code = code_of(p.tables[codes[component]], window), length = code >> 12, size = code & 15;
-                take(bits, length + size);
-                i32 difference = value_of(window, length, size), value;
-                // Do not index the predictions, so that they stay in registers.
-                if (component == 0) value = predictions[0] += difference;
-                else if (component == 1) value = predictions[1] += difference;
-                else value = predictions[2] += difference;
-                if (!length) odd |= ODD_ENTROPY;
+                read_ahead(bits);
+                u32 window = peek(bits), code = next_code(bits, p.tables[codes[component]], window);
+                take(bits, length_of(code) + size_of(code));
+                i32 value = s.predictions[component * 32 + lane] += value_of(window, code);
+                if (!length_of(code)) odd |= ODD_ENTROPY;
                 if (value != (i16)value) odd |= ODD_RANGE;
-                value = (i32)(i16)value * (i32)(steps[component * 64] & 255);
+                value = (i32)(i16)value * (i32)(s.steps[component][0] & 255);
                 if (out_of_range(value)) odd |= ODD_RANGE;
                 block[place_of(0, lane)] = (u16)value;
-                odd |= read_ac(bits, p.tables[codes[3 + component]], steps, component, block, lane);
+                odd |= read_ac(bits, p.tables[codes[3 + component]], s.steps[component], block, lane);
                 if (odd) left = 0;
             }
             __syncwarp();
             if (left) {
-                u32 place;
-                if (k < luma) {
+                u32 place, h = s.h, across = s.across;
+                bool keep = column < across && row < s.down;
+                if (component == 0) {
                     u32 above = h == 2 ? k >> 1 : k, beside = h == 2 ? k & 1 : 0;
-                    place = pic.planes[0] + (row * v + above) * (across * h) + column * h + beside;
+                    place = s.planes[0] + (row * s.v + above) * (across * h) + column * h + beside;
                 } else {
-                    place = pic.planes[component] + row * across + column;
+                    place = s.planes[component] + row * across + column;
                 }
                 if (idct_block(block, lane, p.planes + (keep ? (u64)place * 4 : 0), keep)) odd |= ODD_RANGE;
             }
         }
         if (odd) left = 0;
         if (left) left--;
-        if (++column + pic.left == columns) {
-            column = 0u - pic.left;
+        if (++column == s.beyond) {
+            column = 0u - s.left;
             row++;
         }
     }
@@ -417,24 +427,19 @@ FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
     if (bytes_taken(bits) != end) odd |= ODD_ENTROPY;
     if (s.edges != NONE) {
         const Edges& edges = p.edges[s.edges + lane];
-        bool is_last = predictions[0] == edges.end[0] && predictions[1] == edges.end[1] && predictions[2] == edges.end[2];
+        bool is_last = true;
+        for (u32 k = 0; k < 3; k++) is_last = is_last && s.predictions[k * 32 + lane] == edges.end[k];
         bool is_end = edges.unused == ANY || bits_left(bits) == edges.unused;
         if (!is_last || !is_end) odd |= ODD_ENTROPY;
     }
     if (odd) atomicOr(p.status + group.picture, odd);
 }
 
-// Decodes the groups of all pictures. The launch sets the number of blocks and of warps per block. Many warps on a
-// multiprocessor hide the latency of each symbol. A few large blocks leave the other multiprocessors to the kernels
-// of the caller.
-KERNEL_BESIDE(picture_blocks, BlocksParams, MOST_DECODE_THREADS, 1) {
-    SHARED_BY_WARP(WarpBlocks, s);
-    u32 warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    for (u32 n = blockIdx.x * warps + warp; n < p.groups_count; n += gridDim.x * warps) {
-        decode_group(p, s[warp], n);
-        // The next group overwrites memory that lanes may still be reading.
-        __syncwarp();
-    }
+// Decodes the segments of a group per warp.
+KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 5) {
+    SHARED(BlocksShared, s);
+    u32 warp = threadIdx.x / 32, n = blockIdx.x * (DECODE_THREADS / 32) + warp;
+    if (n < p.groups_count) decode_group(p, s.warps[warp], n);
 }
 
 struct PixelsParams {
@@ -542,9 +547,26 @@ FN Part part_of(const PixelsParams& p, const Tile& tile, const Picture& pic) {
     return part;
 }
 
+// Loads the part's pixels. Where two rows of pixels lie between two rows of chroma, they are computed together.
 FN void load_part(PixelsShared& s, const PixelsParams& p, const Picture& pic, const Part& part) {
-    for (Walk w = walk_of(part.width / 4); w.y < part.height; step(w))
-        four_of(s.pixels, w.y * part.width + w.x * 4) = pixels_at(p.planes, pic, part.x0 + w.x * 4, pic.window_y + part.y0 + w.y);
+    Planes planes = planes_of(p.planes, pic);
+    u32 top = pic.window_y + part.y0, width = part.width;
+    if (pic.components == 3 && pic.v == 2) {
+        u32 first = (top + 1) / 2, pairs = (top + part.height) / 2 - first + 1;
+        for (Walk w = walk_of(width / 4); w.y < pairs; step(w)) {
+            u32 x = part.x0 + w.x * 4, y = 2 * (first + w.y), at = (y - top) * width + w.x * 4;
+            bool has_above = y > top, has_below = y < top + part.height;
+            u32 above = has_above ? luma_at(planes, x, y - 1) : 0, below = has_below ? luma_at(planes, x, y) : 0;
+            TwoRows chroma = chroma_at(planes, x, first + w.y);
+            if (has_above) four_of(s.pixels, at - width) = coloured(above, chroma.above);
+            if (has_below) four_of(s.pixels, at) = coloured(below, chroma.below);
+        }
+        return;
+    }
+    for (Walk w = walk_of(width / 4); w.y < part.height; step(w)) {
+        u32 x = part.x0 + w.x * 4, y = top + w.y;
+        four_of(s.pixels, w.y * width + w.x * 4) = pic.components == 1 ? grey_at(planes, x, y) : pixels_at(planes, x, y);
+    }
 }
 
 // Computes one tile of the output per block: loads every source pixel once, resizes along the columns, and then along
@@ -571,8 +593,10 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         Ptr<const u32> weights = cast<const u32>(p.weights + (pic.y.weights + (top + w.y) * pic.y.taps));
         u32 at = (span.start - y0) * width + w.x * 4;
         Sums a = sums_of(precision), b = a, c = a, d = a;
-        for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
-            u32 pair = weights[k / 2];
+        // Begin to read weights before they are needed.
+        for (u32 k = 0, pair, next = weights[0]; k < span.size; k += 2, at += 2 * width) {
+            pair = next;
+            if (k + 2 < span.size) next = weights[k / 2 + 1];
             uint4 one = four_of(s.pixels, at);
             // The number of weights may be odd. The second weight of the last pair is then zero.
             uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
@@ -602,8 +626,10 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
             line[r] = at + min(r, lines - 1) * width;
             sums[r] = sums_of(precision);
         }
-        for (u32 k = 0; k < span.size; k += 2) {
-            u32 pair = weights[k / 2], behind = k + 1 < span.size ? k + 1 : k;
+        for (u32 k = 0, pair, next = weights[0]; k < span.size; k += 2) {
+            pair = next;
+            if (k + 2 < span.size) next = weights[k / 2 + 1];
+            u32 behind = k + 1 < span.size ? k + 1 : k;
 #pragma unroll
             for (u32 r = 0; r < 4; r++) add(sums[r], s.between[line[r] + k], s.between[line[r] + behind], pair);
         }

@@ -5,11 +5,11 @@
 
 // Number of bits that index a Huffman table. Longer codes are rare, and a search finds them.
 #define LOOKUP_BITS 9
-// Default number of threads per decoding block: four warps, each of which handles one picture at a time.
+// Number of threads per decoding block: four warps, each of which handles one picture.
 #define DECODE_THREADS 128
-// Maximum number of threads per decoding block, which the registers of a multiprocessor limit.
-#define MOST_DECODE_THREADS 768
 #define BYTES_THREADS 128
+// Number of words of each lane's segment in shared memory. A power of two.
+#define RING_WORDS 16u
 #define PIXEL_THREADS 256
 #define BORDER_THREADS 256
 // Capacities in shared memory: the source pixels of an output tile, and the pixels between the two resizing passes.
@@ -91,10 +91,10 @@ struct Edges {
 #define NONE 0xFFFFFFFFu
 #define ANY 8u
 
-// Returns the index of the first word of the n-th segment. A segment gets two words more than its bytes and its
-// marker occupy. So it never overlaps the next segment, even if the two share a byte, and a word of zeros fits after
-// it.
-FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
+// Returns the index of the first word of the n-th segment, a multiple of four. A segment gets two times four words
+// more than its bytes occupy. So it never overlaps the next segment, even if the two share a byte, and one to four words
+// of zeros fit after it.
+FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset / 16 + 2 * n) * 4; }
 
 // A warp's work: up to 32 segments of a picture.
 struct Group {
@@ -132,12 +132,19 @@ struct Huffman {
 
 // Shared memory of a warp that decodes segments.
 struct alignas(16) WarpBlocks {
+    Array<u32, RING_WORDS * 32> ring;
     Array<u16, 2048> block;
-    Array<u32, 192> steps;
+    Array<Array<u32, 64>, 3> steps;
+    // DC predictions of the components, for each lane.
+    Array<i32, 96> predictions;
     // DC tables of the components, followed by their AC tables.
     Array<u32, 6> codes;
     // Index of the edges of the first segment, or NONE.
     u32 edges;
+    // Numbers of the picture, which need registers only where they are used. `beyond` is the number of columns from
+    // the left edge of the kept MCUs to the right edge of the picture.
+    u32 across, down, beyond, left, h, v, luma, blocks;
+    Array<u32, 3> planes;
 };
 
 // Source pixels of an output pixel along one axis.

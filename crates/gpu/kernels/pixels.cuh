@@ -5,24 +5,46 @@
 
 #define EVEN_BYTES 0x00FF00FFu
 
-// Returns red, green and blue, with red in the lowest byte. `chroma` has blue in the lower half and red in
-// the upper half.
+// Returns red, green and blue, with red in the lowest byte. `chroma` has blue in the lower half and red in the upper
+// half. libjpeg-turbo adds products that are rounded, and halved, in steps. A single shift of the sum gives the same,
+// because floor((floor(a) + 1) / 2) = floor((a + 1) / 2). The constants include the offset of 128 of both samples.
 FN u32 rgb_of(u32 luma, u32 chroma) {
-    i32 y = (i32)luma, cb = (i32)(chroma & 0xFFFF) - 128, cr = (i32)(chroma >> 16) - 128;
-    // As in libjpeg-turbo, take the upper half of a 16-bit product, doubled and rounded.
-    i32 red = y + cr + (((2 * cr * 26345 >> 16) + 1) >> 1);
-    i32 green = y - cr + ((18734 * cr - 22554 * cb + 32768) >> 16);
-    i32 blue = y + 2 * cb + (((2 * cb * -14942 >> 16) + 1) >> 1);
+    i32 y = (i32)luma, cb = (i32)(chroma & 0xFFFF), cr = (i32)(chroma >> 16);
+    i32 red = y + ((183762 * cr - 23456000) >> 17);
+    i32 green = y + ((8910336 - 46802 * cr - 22554 * cb) >> 16);
+    i32 blue = y + ((232260 * cb - 29663744) >> 17);
     return clamped(red, green, blue, 0);
 }
 
-// Returns the start of a row of samples in a plane that is stored block by block. Sample x of the row is at
-// place_in_row(x). `across` is the number of blocks per row.
-FN Ptr<const u8> row_of(Ptr<const u8> planes, u32 first, u32 across, u32 y) {
-    return planes + (((u64)first + (y >> 3) * across) * 64 + (y & 7) * 8);
-}
+// Returns the offset of a row of samples in a plane that is stored block by block. Sample x of the row is
+// place_in_row(x) further on. `across` is the number of blocks per row.
+FN u32 place_of_row(u32 y, u32 across) { return (y >> 3) * across * 64 + (y & 7) * 8; }
 
 FN u32 place_in_row(u32 x) { return (x >> 3) * 64 + (x & 7); }
+
+// The samples of a picture's kept part.
+struct Planes {
+    Ptr<const u8> luma, blue, red;
+    u32 across;          // Number of blocks per row of chroma.
+    u32 left, top;       // Position of the first kept chroma sample.
+    u32 last_x, last_y;  // Position of the last chroma sample of the picture, at most the last kept one along the rows.
+    u32 h, v;
+};
+
+FN Planes planes_of(Ptr<const u8> planes, const Picture& pic) {
+    Planes all;
+    all.luma = planes + (u64)pic.planes[0] * 64;
+    all.blue = planes + (u64)pic.planes[1] * 64;
+    all.red = planes + (u64)pic.planes[2] * 64;
+    all.across = pic.right - pic.left;
+    all.left = pic.left * 8;
+    all.top = pic.top * 8;
+    all.last_x = min(pic.chroma_width, pic.right * 8) - 1;
+    all.last_y = pic.chroma_height - 1;
+    all.h = pic.h;
+    all.v = pic.v;
+    return all;
+}
 
 // Chroma sums of four pixels, blue in the lower half and red in the upper half.
 struct Four {
@@ -33,18 +55,36 @@ FN Four weighted(const Four& near, const Four& far) {
     return Four{3 * near.a + far.a, 3 * near.b + far.b, 3 * near.c + far.c, 3 * near.d + far.d};
 }
 
-FN Four four_at(Ptr<const u8> blue, Ptr<const u8> red, u32 place) {
-    u32 cb = *cast<const u32>(blue + place), cr = *cast<const u32>(red + place);
-    return Four{__byte_perm(cb, cr, 0x4440) & EVEN_BYTES, __byte_perm(cb, cr, 0x5551) & EVEN_BYTES,
-                __byte_perm(cb, cr, 0x6662) & EVEN_BYTES, __byte_perm(cb, cr, 0x7773) & EVEN_BYTES};
+FN Four shifted(const Four& sum, u32 half) {
+    return Four{(sum.a + half) >> 2 & EVEN_BYTES, (sum.b + half) >> 2 & EVEN_BYTES, (sum.c + half) >> 2 & EVEN_BYTES,
+                (sum.d + half) >> 2 & EVEN_BYTES};
 }
 
+// Offsets of the chroma samples of four pixels in their row. If a sample belongs to two pixels, a pair of samples is
+// needed, and one on either side.
 struct Places {
     u32 before, pair, behind;
     bool ends;  // True if the second sample is outside the picture. The first sample is then used twice.
 };
 
-FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
+FN Places places_at(const Planes& planes, u32 x) {
+    if (planes.h == 1) return Places{0, place_in_row(x - planes.left), 0, false};
+    // For pixels outside the view, the neighbours may not have been kept. Their values are not used, so read any
+    // sample.
+    u32 cx = x / 2, left = planes.left;
+    return Places{place_in_row(max(cx, left + 1) - 1 - left), place_in_row(cx - left), place_in_row(min(cx + 2, planes.last_x) - left),
+                  cx >= planes.last_x};
+}
+
+// Returns the samples of four pixels in a row of chroma, which starts at the top of the picture.
+FN Four samples_at(const Planes& planes, u32 row, const Places& at) {
+    u32 start = place_of_row(row - planes.top, planes.across);
+    Ptr<const u8> blue = planes.blue + start, red = planes.red + start;
+    if (planes.h == 1) {
+        u32 cb = *cast<const u32>(blue + at.pair), cr = *cast<const u32>(red + at.pair);
+        return Four{__byte_perm(cb, cr, 0x4440) & EVEN_BYTES, __byte_perm(cb, cr, 0x5551) & EVEN_BYTES,
+                    __byte_perm(cb, cr, 0x6662) & EVEN_BYTES, __byte_perm(cb, cr, 0x7773) & EVEN_BYTES};
+    }
     u32 cb = *cast<const u16>(blue + at.pair), cr = *cast<const u16>(red + at.pair);
     Four all;
     all.a = blue[at.before] | (u32)red[at.before] << 16;
@@ -54,49 +94,49 @@ FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
     return all;
 }
 
-// Returns the chroma of the picture's four pixels that start at (x, y).
-FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
-    u32 across = pic.right - pic.left, cy = y / pic.v - pic.top * 8, x0 = pic.left * 8;
-    Ptr<const u8> blue = row_of(planes, pic.planes[1], across, cy), red = row_of(planes, pic.planes[2], across, cy);
-    Ptr<const u8> far_blue = blue, far_red = red;
-    if (pic.v == 2) {
-        // Use the neighbour on the pixel's side. At the edges of the picture the outermost sample repeats.
-        u32 row = y / 2, ny = (y & 1 ? min(row + 1, pic.chroma_height - 1) : (row ? row - 1 : 0)) - pic.top * 8;
-        far_blue = row_of(planes, pic.planes[1], across, ny);
-        far_red = row_of(planes, pic.planes[2], across, ny);
-    }
-    if (pic.h == 1) {
-        u32 place = place_in_row(x - x0);
-        Four near = four_at(blue, red, place);
-        if (pic.v == 1) return near;
-        Four sum = weighted(near, four_at(far_blue, far_red, place));
-        u32 half = y & 1 ? 0x00020002u : 0x00010001u;
-        return Four{(sum.a + half) >> 2 & EVEN_BYTES, (sum.b + half) >> 2 & EVEN_BYTES, (sum.c + half) >> 2 & EVEN_BYTES,
-                    (sum.d + half) >> 2 & EVEN_BYTES};
-    }
-    // For pixels outside the view, the neighbours may not have been kept. Their values are not used, so read any
-    // sample.
-    u32 cx = x / 2, last = min(pic.chroma_width, pic.right * 8) - 1;
-    Places at = {place_in_row(max(cx, x0 + 1) - 1 - x0), place_in_row(cx - x0), place_in_row(min(cx + 2, last) - x0), cx >= last};
-    Four sum = pair_at(blue, red, at);
-    u32 even = 0x00010001u, odd = 0x00020002u, shift = 2;
-    if (pic.v == 2) {
-        sum = weighted(sum, pair_at(far_blue, far_red, at));
-        even = 0x00080008u;
-        odd = 0x00070007u;
-        shift = 4;
-    }
+// Upsamples sums along the row. Sums of two rows have four times the size of a sample.
+FN Four along(const Four& sum, u32 v) {
+    u32 even = v == 2 ? 0x00080008u : 0x00010001u, odd = v == 2 ? 0x00070007u : 0x00020002u, shift = 2 * v;
     return Four{(3 * sum.b + sum.a + even) >> shift & EVEN_BYTES, (3 * sum.b + sum.c + odd) >> shift & EVEN_BYTES,
                 (3 * sum.c + sum.b + even) >> shift & EVEN_BYTES, (3 * sum.c + sum.d + odd) >> shift & EVEN_BYTES};
 }
 
-// Returns the picture's four pixels that start at (x, y), where x is a multiple of four. Pixels outside the
-// picture or its kept part are meaningless.
-FN uint4 pixels_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
-    Ptr<const u8> row = row_of(planes, pic.planes[0], (pic.right - pic.left) * pic.h, y - pic.top * pic.v * 8);
-    u32 luma = *cast<const u32>(row + place_in_row(x - pic.left * pic.h * 8));
-    u32 y0 = luma & 255, y1 = luma >> 8 & 255, y2 = luma >> 16 & 255, y3 = luma >> 24;
-    if (pic.components == 1) return make_uint4(y0 * 0x010101u, y1 * 0x010101u, y2 * 0x010101u, y3 * 0x010101u);
-    Four chroma = chroma_at(planes, pic, x, y);
-    return make_uint4(rgb_of(y0, chroma.a), rgb_of(y1, chroma.b), rgb_of(y2, chroma.c), rgb_of(y3, chroma.d));
+FN u32 luma_at(const Planes& planes, u32 x, u32 y) {
+    u32 place = place_of_row(y - planes.top * planes.v, planes.across * planes.h) + place_in_row(x - planes.left * planes.h);
+    return *cast<const u32>(planes.luma + place);
+}
+
+FN uint4 coloured(u32 luma, const Four& chroma) {
+    return make_uint4(rgb_of(luma & 255, chroma.a), rgb_of(luma >> 8 & 255, chroma.b), rgb_of(luma >> 16 & 255, chroma.c),
+                      rgb_of(luma >> 24, chroma.d));
+}
+
+// The functions below return the picture's four pixels that start at (x, y), where x is a multiple of four. Pixels
+// outside the picture or its kept part are meaningless.
+
+FN uint4 grey_at(const Planes& planes, u32 x, u32 y) {
+    u32 luma = luma_at(planes, x, y);
+    return make_uint4((luma & 255) * 0x010101u, (luma >> 8 & 255) * 0x010101u, (luma >> 16 & 255) * 0x010101u, (luma >> 24) * 0x010101u);
+}
+
+// For pictures with a row of chroma for each row of pixels.
+FN uint4 pixels_at(const Planes& planes, u32 x, u32 y) {
+    u32 luma = luma_at(planes, x, y);
+    Four chroma = samples_at(planes, y, places_at(planes, x));
+    return coloured(luma, planes.h == 1 ? chroma : along(chroma, 1));
+}
+
+// The chroma of two rows of pixels between two rows of samples. The sample nearer to a pixel has the weight 3/4,
+// the other 1/4. At the edges of the picture the outermost sample repeats.
+struct TwoRows {
+    Four above, below;
+};
+
+// Returns the chroma of the rows 2 · pair - 1 and 2 · pair, for pictures with a row of chroma for two rows of pixels.
+FN TwoRows chroma_at(const Planes& planes, u32 x, u32 pair) {
+    Places at = places_at(planes, x);
+    Four upper = samples_at(planes, pair ? pair - 1 : 0, at), lower = samples_at(planes, min(pair, planes.last_y), at);
+    Four above = weighted(upper, lower), below = weighted(lower, upper);
+    if (planes.h == 1) return TwoRows{shifted(above, 0x00020002u), shifted(below, 0x00010001u)};
+    return TwoRows{along(above, 2), along(below, 2)};
 }

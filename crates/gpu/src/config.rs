@@ -45,7 +45,7 @@ impl<const N: usize> KernelSource<N> {
 
     fn ask(&self, out: u64) -> Launch {
         let params = Params::new().address(out);
-        Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params }
+        Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], params }
     }
 
     /// Asserts that the kernels, emulated on the CPU, have this crate's sizes and constants, and that the PTX

@@ -77,7 +77,7 @@ impl Gather {
     pub(crate) fn launch(&self, kept: u64, slot: u64) -> Launch {
         let params = Params::new().address(kept).address(slot).address(slot + self.at).u32(self.count);
         let blocks = self.count.div_ceil(THREADS / 32);
-        Launch { kernel: "gather", grid: [blocks, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0, params }
+        Launch { kernel: "gather", grid: [blocks, 1, 1], block: [THREADS, 1, 1], params }
     }
 }
 

@@ -103,8 +103,7 @@ impl DeviceMix for RowMix {
         for value in [channels, element, height, width, top, left, high, wide] {
             params = params.u32(number(value)?);
         }
-        let launch =
-            Launch { kernel: "mix", grid: [blocks(elements)?, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0, params };
+        let launch = Launch { kernel: "mix", grid: [blocks(elements)?, 1, 1], block: [THREADS, 1, 1], params };
         Some(Mixing { launches: vec![launch], table: starts(rows) })
     }
 }
@@ -133,13 +132,7 @@ impl DeviceMix for RowMosaic {
         let copy_params =
             Params::new().address(before).address(memory.out + copied.start as u64).address(copied.len() as u64);
         let copy_grid = [blocks(copied.len() as u64 / 8)?, 1, 1];
-        let copy = Launch {
-            kernel: "mix_copy",
-            grid: copy_grid,
-            block: [THREADS, 1, 1],
-            shared_bytes: 0,
-            params: copy_params,
-        };
+        let copy = Launch { kernel: "mix_copy", grid: copy_grid, block: [THREADS, 1, 1], params: copy_params };
         let [height, width] = self.size;
         let mosaics_at = memory.work + 8 * rows.len() as u64;
         let tiles_at = mosaics_at + u64::from(MOSAIC_BYTES) * rows.len() as u64;
@@ -151,7 +144,7 @@ impl DeviceMix for RowMosaic {
         params = params.u32(u32::from(self.layout == PixelLayout::ChannelsHeightWidth));
         params = params.u32(number(self.channels)?).u32(height).u32(width);
         let grid = [blocks(u64::from(height) * u64::from(width))?, number(rows.len().min(MOST_ROWS))?, 1];
-        let mosaic = Launch { kernel: "mosaic", grid, block: [THREADS, 1, 1], shared_bytes: 0, params };
+        let mosaic = Launch { kernel: "mosaic", grid, block: [THREADS, 1, 1], params };
         Some(Mixing { launches: vec![copy, mosaic], table: mosaic_table(self, rows) })
     }
 }

@@ -152,7 +152,6 @@ impl CubeWork {
             kernel,
             grid,
             block: [threads, 1, 1],
-            shared_bytes: 0,
             params: Params::new()
                 .address(slot)
                 .address(kept)

@@ -59,7 +59,6 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
-    shared_bytes: u32,
     /// Process that opened the device. A fork inherits the handles but cannot use them.
     pid: u32,
 }
@@ -129,25 +128,19 @@ impl Device {
             memory_bytes: unsafe { result::device::total_mem(device) }.map_err(GpuError::of("cuDeviceTotalMem"))?
                 as u64,
         };
-        let shared_bytes = attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         at_least("the driver's CUDA version", DRIVER, driver_version()?)?;
         at_least("the device's compute capability", CAPABILITY, properties.capability)?;
         // SAFETY: as above; released when the last owner is dropped.
         let handle =
             unsafe { result::primary_ctx::retain(device) }.map_err(GpuError::of("cuDevicePrimaryCtxRetain"))?;
         let pid = std::process::id();
-        Ok(Self { context: Arc::new(Context { device, handle, properties, shared_bytes, pid }) })
+        Ok(Self { context: Arc::new(Context { device, handle, properties, pid }) })
     }
 
     /// Returns the properties of the device.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.context.properties
-    }
-
-    /// Returns the maximum shared memory of a block in bytes.
-    pub(crate) fn shared_bytes(&self) -> u32 {
-        self.context.shared_bytes
     }
 
     /// Returns the free and the total device memory in bytes.

@@ -10,8 +10,6 @@ pub(crate) struct Launch {
     pub(crate) grid: [u32; 3],
     /// Threads per block along x, y and z.
     pub(crate) block: [u32; 3],
-    /// Bytes of shared memory per block, in addition to the memory that the kernel declares.
-    pub(crate) shared_bytes: u32,
     pub(crate) params: Params,
 }
 

@@ -7,9 +7,6 @@ use cudarc::driver::{result, sys};
 use shardpack_loader::stage::StreamHandle;
 use std::ffi::c_void;
 
-/// Bytes of shared memory that a launch may use without setting an attribute of the kernel.
-const ALWAYS_SHARED_BYTES: u32 = 48 << 10;
-
 /// A queue of copies and kernels, executed in order.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -55,18 +52,11 @@ impl Stream {
         let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
         let kernel = module.kernel(launch.kernel)?;
         let _current = self.device.bind()?;
-        if launch.shared_bytes > ALWAYS_SHARED_BYTES {
-            let most = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let bytes = i32::try_from(launch.shared_bytes).unwrap_or(i32::MAX);
-            // SAFETY: the kernel is loaded. The driver refuses more bytes than the device has.
-            unsafe { result::function::set_function_attribute(kernel, most, bytes) }
-                .map_err(GpuError::of("cuFuncSetAttribute"))?;
-        }
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: the module of the kernel is not unloaded before all work is done. The kernel takes one struct, and
         // the driver copies as many bytes as the kernel declares. `Params` is large enough for the largest struct.
         // The documentation of `driver` explains why the numbers in it are safe.
-        unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), launch.shared_bytes, self.handle, &mut params) }
+        unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 

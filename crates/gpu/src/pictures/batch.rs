@@ -2,7 +2,7 @@
 
 use super::layout::{
     BORDER_BYTES, BORDER_THREADS, BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES,
-    ODD_ENTROPY, ODD_RANGE, PACKED, PIXEL_THREADS, TILE_BYTES, WARP_BLOCKS_BYTES,
+    ODD_ENTROPY, ODD_RANGE, PACKED, PIXEL_THREADS, TILE_BYTES,
 };
 use super::options::Output;
 use super::totals::Totals;
@@ -122,7 +122,7 @@ impl PictureBatch {
         let Totals { segments, codes, spans, weights, blocks, .. } = self.totals;
         Regions {
             upload: self.upload_bytes,
-            words: (self.staged_bytes / 4 + 2 * segments as usize + 1) * 4,
+            words: (self.staged_bytes / 16 + 2 * segments as usize + 1) * 16,
             lengths: segments as usize * 4,
             tables: codes as usize * HUFFMAN_BYTES as usize,
             spans: spans as usize * 8,
@@ -159,13 +159,8 @@ impl PictureBatch {
             self.sections;
         let Totals { pictures: count, segments: segment_count, groups: group_count, codes: code_count, .. } =
             self.totals;
-        let launch = |kernel, blocks, threads, params| Launch {
-            kernel,
-            grid: [blocks, 1, 1],
-            block: [threads, 1, 1],
-            shared_bytes: 0,
-            params,
-        };
+        let launch =
+            |kernel, blocks, threads, params| Launch { kernel, grid: [blocks, 1, 1], block: [threads, 1, 1], params };
         let tables = Params::new().address(at.upload).address(section(codes)).address(at.tables).address(at.status);
         let weights =
             Params::new().address(section(pictures)).address(at.spans).address(at.weights).address(at.precisions);
@@ -189,15 +184,12 @@ impl PictureBatch {
                 BYTES_THREADS,
                 bytes.u32(segment_count),
             ),
-            Launch {
-                shared_bytes: DECODE_THREADS / 32 * WARP_BLOCKS_BYTES,
-                ..launch(
-                    "picture_blocks",
-                    group_count.div_ceil(DECODE_THREADS / 32),
-                    DECODE_THREADS,
-                    blocks.u32(group_count),
-                )
-            },
+            launch(
+                "picture_blocks",
+                group_count.div_ceil(DECODE_THREADS / 32),
+                DECODE_THREADS,
+                blocks.u32(group_count),
+            ),
         ];
         launches.extend(self.writes.iter().map(|writes| {
             let pixels = Params::new()
@@ -217,7 +209,7 @@ impl PictureBatch {
                 .address(if writes.output.is_some() { at.out } else { at.levels });
             let params = written(params, writes.output.as_ref());
             let grid = [writes.count, BORDER_BLOCKS, 1];
-            Launch { kernel: writes.kernel, grid, block: [BORDER_THREADS, 1, 1], shared_bytes: 0, params }
+            Launch { kernel: writes.kernel, grid, block: [BORDER_THREADS, 1, 1], params }
         }));
         launches.extend(self.changes.iter().map(|writes| {
             let params = Params::new()

@@ -1,7 +1,7 @@
 //! Struct sizes of `kernels/pictures.cuh`, and the numbers that the host and the kernels share.
 
 /// Expected output of the kernel `pictures_config`: struct sizes, then constants.
-pub(crate) const CONFIG: [u32; 23] = [
+pub(crate) const CONFIG: [u32; 22] = [
     PICTURE_BYTES,
     8,
     8,
@@ -23,7 +23,6 @@ pub(crate) const CONFIG: [u32; 23] = [
     16,
     BORDER_BYTES,
     BORDER_THREADS,
-    MOST_DECODE_THREADS,
     WARP_BLOCKS_BYTES,
 ];
 
@@ -51,9 +50,8 @@ pub(super) const TILE_PIXELS: u32 = 6144;
 pub(super) const TILE_BETWEEN: u32 = 4096;
 pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
-pub(super) const MOST_DECODE_THREADS: u32 = 768;
 /// Shared memory of a warp that decodes segments.
-pub(super) const WARP_BLOCKS_BYTES: u32 = 4896;
+pub(super) const WARP_BLOCKS_BYTES: u32 = 7376;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
 /// Stored instead of the index of the first edges if the picture has no segment index.

@@ -69,7 +69,6 @@ impl LevelsBatch {
                 kernel: "picture_levels",
                 grid: [group.rows, blocks.min(1 << 15), 1],
                 block: [LEVELS_THREADS, 1, 1],
-                shared_bytes: 0,
                 params: written(params, Some(&group.output)),
             }
         })

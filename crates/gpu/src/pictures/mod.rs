@@ -28,7 +28,6 @@ mod prepared;
 mod reason;
 mod record;
 mod segments;
-mod shape;
 mod staged;
 mod tiles;
 mod totals;
@@ -43,7 +42,6 @@ pub(crate) use levels::{LevelsBatch, StagedLevels};
 pub(crate) use options::{Output, PixelType, StagingOptions};
 pub(crate) use prepared::{Destination, PreparedPicture, Shown};
 pub(crate) use reason::Reason;
-pub(crate) use shape::DecodeShape;
 pub(crate) use staged::{Samples, StagedPicture};
 pub(crate) use totals::Totals;
 

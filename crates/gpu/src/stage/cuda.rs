@@ -10,7 +10,6 @@ use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use super::staging::Staging;
 use super::store::Store;
 use crate::driver::{Device, GpuError, Memory, Pinned};
-use crate::pictures::DecodeShape;
 use shardpack_loader::stage::{
     DeviceId, FieldRows, FieldSpec, Keeper, Keeping, RecordValue, SlotRoom, Stage, StageSlot,
 };
@@ -91,7 +90,7 @@ impl CudaStage {
         let kernels = Kernels::of(number)?;
         let scenes = ScenePool::new(kernels.device.clone());
         Ok(Self {
-            shared: OpenDevice::of(kernels, DecodeShape::default()),
+            shared: OpenDevice::of(kernels),
             completions: Arc::new(Completions::start()?),
             decoding: Decoding::Records,
             scenes: Some(Arc::new(scenes)),
@@ -103,15 +102,6 @@ impl CudaStage {
     #[must_use]
     pub fn decoding_on_host(self) -> Self {
         Self { decoding: Decoding::Host, scenes: None, ..self }
-    }
-
-    /// Decodes the segments of pictures in at most `blocks` blocks of up to `warps` warps, to measure the effect on
-    /// kernels that run at the same time. Call it before the stage has slots.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn decoding_in(self, blocks: u32, warps: u32) -> Self {
-        let shape = DecodeShape::few(blocks, warps, self.shared.device.shared_bytes());
-        Self { shared: OpenDevice::of(Arc::clone(&self.shared.kernels), shape), ..self }
     }
 
     /// Creates a slot whose batches the caller fills, [starts](CudaSlot::start) and [awaits](CudaSlot::wait).
@@ -187,7 +177,7 @@ impl Stage for CudaStage {
         if self.decoding == Decoding::Host {
             return None;
         }
-        let shared = OpenDevice::of(Arc::clone(&self.shared.kernels), self.shared.shape);
+        let shared = OpenDevice::of(Arc::clone(&self.shared.kernels));
         let completions = Arc::clone(&self.completions);
         let stage = Self { shared: Arc::clone(&shared), completions, decoding: Decoding::Resident, scenes: None };
         Some(Keeping { stage: Arc::new(stage), keeper: Arc::new(CudaKeeper(shared)) })

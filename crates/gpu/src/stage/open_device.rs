@@ -3,7 +3,6 @@
 use super::kernels::Kernels;
 use super::store::{Backing, Store};
 use crate::driver::{Device, Memory, Stream};
-use crate::pictures::DecodeShape;
 use shardpack_loader::stage::DeviceId;
 use std::io;
 use std::sync::Arc;
@@ -20,7 +19,6 @@ pub(super) struct OpenDevice {
     /// Number of times that a slot outgrew its initial memory.
     pub(super) grown: AtomicU64,
     pub(super) store: Store<ResidentMemory>,
-    pub(super) shape: DecodeShape,
 }
 
 #[derive(Debug)]
@@ -49,9 +47,9 @@ impl Backing for ResidentMemory {
 }
 
 impl OpenDevice {
-    pub(super) fn of(kernels: Arc<Kernels>, shape: DecodeShape) -> Arc<Self> {
+    pub(super) fn of(kernels: Arc<Kernels>) -> Arc<Self> {
         let device = kernels.device.clone();
-        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default(), shape })
+        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
     }
 
     pub(super) fn id(&self) -> DeviceId {

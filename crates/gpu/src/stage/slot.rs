@@ -184,10 +184,8 @@ impl CudaSlot {
         let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
         let launches = batch.launches(kept, work.memory.address(), self.output.address());
         let modules = self.shared.kernels.modules().into_iter().zip(launches);
-        let shape = self.shared.shape;
-        let shaped =
-            |module, launches: Vec<Launch>| launches.into_iter().map(move |launch| (module, shape.applied(launch)));
-        modules.flat_map(|(module, launches)| shaped(module, launches)).collect()
+        let paired = |module, launches: Vec<Launch>| launches.into_iter().map(move |launch| (module, launch));
+        modules.flat_map(|(module, launches)| paired(module, launches)).collect()
     }
 
     /// Makes later work in the stream wait until no consumer uses the previous batch.

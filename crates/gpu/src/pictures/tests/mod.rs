@@ -28,15 +28,11 @@ struct Played {
 }
 
 fn play(batch: &PictureBatch, memory: &[u8], manner: Manner) -> Result<Played, String> {
-    play_in(DecodeShape::default(), batch, memory, manner)
-}
-
-fn play_in(shape: DecodeShape, batch: &PictureBatch, memory: &[u8], manner: Manner) -> Result<Played, String> {
     let mut device = Device::new(manner);
     let buffers = batch.sizes().map(|bytes| device.alloc(bytes));
     device.bytes_mut(buffers.upload).unwrap().copy_from_slice(&memory[..batch.upload_bytes]);
     let at = buffers.map(|buffer| device.address(buffer));
-    for launch in batch.launches(&at).into_iter().map(|launch| shape.applied(launch)) {
+    for launch in batch.launches(&at) {
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes())?;
     }
     let status = device.bytes(buffers.status).as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
@@ -278,44 +274,6 @@ fn every_kind_of_picture_whole_and_cropped() {
         }
     }
     assert_same(&pictures, Output::default());
-}
-
-/// Few blocks decode many groups of segments one after another, in the same shared memory.
-#[test]
-fn the_shape_of_blocks_changes_no_bit() {
-    let random = &mut Random(5);
-    let mut pictures: Vec<_> = [(0, 0), (1, 1), (2, 1), (2, 2), (1, 2), (2, 2)]
-        .map(|factors| {
-            Source { size: (110, 83), factors, interval: 1, detail: 20, seed: random.next().into() }.encoded()
-        })
-        .map(|jpeg| (jpeg, Rendering::default()))
-        .into();
-    let mut memory = unwritten(1 << 20);
-    for is_damaged in [false, true] {
-        if is_damaged {
-            // Keep markers and stuffed bytes, so that the picture is not refused.
-            let bytes = &mut pictures[2].0;
-            for at in bytes.len() - 400..bytes.len() - 200 {
-                if bytes[at] != 0xFF && bytes[at - 1] != 0xFF {
-                    bytes[at] = !bytes[at] & 0x7F;
-                }
-            }
-        }
-        let batch = staged(&pictures, &mut memory, Output::default());
-        for manner in MANNERS {
-            let expected = play(&batch, &memory, manner).unwrap();
-            assert_eq!(expected.status.iter().any(|status| *status != 0), is_damaged);
-            for (blocks, warps) in [(1, 1), (1, 24), (2, 3), (7, 24), (1000, 8)] {
-                let shape = DecodeShape::few(blocks, warps, 227 << 10);
-                let played = play_in(shape, &batch, &memory, manner).unwrap();
-                assert!(played.status == expected.status, "{shape:?}: {:?}", played.status);
-                for (n, row) in batch.rows().iter().enumerate().filter(|(n, _)| expected.status[*n] == 0) {
-                    let [found, expected] = [&played, &expected].map(|all| bytes_of(all, row, &Output::default()));
-                    assert!(found == expected, "{n}: {shape:?}");
-                }
-            }
-        }
-    }
 }
 
 #[test]
