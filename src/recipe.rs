@@ -3,7 +3,7 @@
 
 use crate::report::data_of_page;
 use serde_json::Value;
-use shardpack_format::{Hint, Hinted, Note, Setting};
+use shardpack_format::{Hint, Note, Setting};
 use shardpack_pack::{Context, bail};
 use shardpack_recipe::OptionValue as Given;
 use shardpack_report::data::VERSION;
@@ -45,10 +45,8 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
             Some(format!("{} {}", candidate.get("number")?, candidate.get("name")?.as_str()?.escape_debug()))
         });
         let names: Vec<_> = names.collect();
-        bail!(Hinted::new(
-            format!("recipe: `{path}` has no candidate {number}"),
-            format!("choose one of the candidates: {}", names.join(", "))
-        ));
+        let hint = format!("choose one of the candidates: {}", names.join(", "));
+        bail!(Note::new(format!("recipe: `{path}` has no candidate {number}")).with_hint(hint));
     };
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
@@ -59,14 +57,13 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
         bail!("recipe: candidate {number} of `{path}` contains `{}`, which is not a `pack` option", other.display());
     }
     if own.is_empty() {
+        let text = format!("recipe: candidate {number} of `{path}` has no options");
         if report.get("subject").and_then(Value::as_str) != Some("dataset") {
             let hint = Hint::new("omit ").and([Setting::named("recipe")]).then(" to pack with the default options");
-            bail!(Hinted::new(format!("recipe: candidate {number} of `{path}` has no options"), hint));
+            bail!(Note::new(text).with_hint(hint));
         }
-        bail!(Hinted::new(
-            format!("recipe: candidate {number} of `{path}` has no options, because the report is on a packed dataset"),
-            "run `shardpack report` on the source files, and choose a candidate of that report"
-        ));
+        let hint = "run `shardpack report` on the source files, and choose a candidate of that report";
+        bail!(Note::new(text + ", because the report is on a packed dataset").with_hint(hint));
     }
     Ok(Chosen { arguments: own, note })
 }
@@ -79,7 +76,7 @@ fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Resul
         candidate.and_then(|candidate| Some((candidate.get("number")?.as_u64()?, candidate.get("name")?.as_str()?)));
     let Some((number, name)) = named else {
         let hint = format!("choose a candidate, such as `{path}#1`");
-        bail!(Hinted::new(format!("recipe: `{path}` does not recommend a candidate"), hint));
+        bail!(Note::new(format!("recipe: `{path}` does not recommend a candidate")).with_hint(hint));
     };
     let but =
         if verdict("met") == Some(&Value::Bool(false)) { ", although it does not meet all conditions" } else { "" };

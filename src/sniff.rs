@@ -1,7 +1,7 @@
 //! Checks that a path can be a dataset at all, because other files should not be reported as
 //! damaged datasets.
 
-use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
+use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Limits, MANIFEST_NAME, Note, visible_path};
 use shardpack_pack::bail;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -33,7 +33,7 @@ pub(crate) fn check(path: &Path) -> crate::Result<()> {
         return Ok(());
     }
     let text = format!("`{}` is not a dataset: the file is neither a manifest nor a shard", visible_path(path));
-    bail!(Hinted::new(text, "if it is a damaged shard, rename it so that its name ends in .shard"))
+    bail!(Note::new(text).with_hint("if it is a damaged shard, rename it so that its name ends in .shard"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::refuse::refuse_url_to_write;
 use super::{show, units};
 use crate::read_limits;
 use serde_json::{Map, Value, json};
-use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
+use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Limits, Note, Setting};
 use shardpack_pack::export::{self, FileContent, Pending, Placed};
 use shardpack_pack::{Context, bail};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView};
@@ -32,7 +32,8 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
             Some(field) => &field.name,
             None => {
                 let hint = Hint::new("choose one of them with ").and([Setting::named("field")]);
-                bail!(Hinted::new("the dataset has only scalar fields, and `cat` shows none of them by default", hint))
+                let text = "the dataset has only scalar fields, and `cat` shows none of them by default";
+                bail!(Note::new(text).with_hint(hint))
             }
         },
     };
@@ -57,7 +58,8 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
                     .and([Setting::any("output", "FILE")])
                     .then(" or to the terminal with ")
                     .and([Setting::any("output", "-")]);
-                bail!(Hinted::new(format!("the field `{name}` is binary and cannot be shown in a terminal"), hint));
+                let text = format!("the field `{name}` is binary and cannot be shown in a terminal");
+                bail!(Note::new(text).with_hint(hint));
             }
             let mut out = BufWriter::new(io::stdout().lock());
             content.write_to(&mut out)?;
@@ -101,10 +103,11 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
             let samples = units::plural(dataset.len(), "sample");
             bail!("there is no sample {index}: the dataset has {samples}, numbered from 0")
         }
-        (None, Err(_)) => bail!(Hinted::new(
-            format!("`{}` is neither the key of a sample nor an index below {}", show::plain(sample), dataset.len()),
-            meant(dataset, sample)
-        )),
+        (None, Err(_)) => {
+            let (name, len) = (show::plain(sample), dataset.len());
+            let text = format!("`{name}` is neither the key of a sample nor an index below {len}");
+            bail!(Note::new(text).with_hint(meant(dataset, sample)))
+        }
     }
 }
 

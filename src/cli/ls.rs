@@ -5,7 +5,7 @@ use super::exit_status::ExitStatus;
 use super::show;
 use glob::Pattern;
 use serde_json::{Map, Value};
-use shardpack_format::{Dtype, Hinted, visible_json};
+use shardpack_format::{Dtype, Note, visible_json};
 use shardpack_pack::{Context, bail};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use std::cmp::Ordering;
@@ -202,7 +202,7 @@ impl Condition {
             && !classes.contains(class)
         {
             let text = format!("--where: the dataset has no class `{}`", show::plain(class));
-            bail!(Hinted::new(text, meant(classes, class)));
+            bail!(Note::new(text).with_hint(meant(classes, class)));
         }
         Ok(Self { column, comparison, value })
     }

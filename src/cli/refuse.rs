@@ -1,7 +1,7 @@
 //! Rejects a URL where a command needs a local folder.
 
 use crate::place::is_url;
-use shardpack_format::{Hinted, visible_path};
+use shardpack_format::{Note, visible_path};
 use std::path::Path;
 
 /// Hint for commands that read a dataset at a URL.
@@ -11,7 +11,7 @@ pub(crate) const COPY: &str = "copy the data to this machine first, or mount the
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works only on local folders, not on URLs: `{}`", visible_path(path));
-        shardpack_pack::bail!(Hinted::new(text, hint));
+        shardpack_pack::bail!(Note::new(text).with_hint(hint));
     }
     Ok(())
 }
@@ -20,7 +20,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes only to local paths, not to URLs: `{}`", visible_path(path));
-        shardpack_pack::bail!(Hinted::new(text, "use a local path, then copy the files to the store"));
+        shardpack_pack::bail!(Note::new(text).with_hint("use a local path, then copy the files to the store"));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@
 //! ```
 
 use super::ladder::Rung;
-use shardpack_format::Hinted;
+use shardpack_format::Note;
 use shardpack_pack::{Context, bail};
 use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
@@ -32,12 +32,13 @@ pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
 fn parse(text: &str) -> crate::Result<Vec<Rung>> {
     const EXAMPLE: &str = "write [[candidate]], then one line for each `pack` option, such as jpeg = \"reencode\"";
     let table: Table =
-        text.parse().map_err(|error: toml::de::Error| crate::Error::from(error.to_string().trim_end()))?;
+        text.parse().map_err(|error: toml::de::Error| crate::Error::other(error.to_string().trim_end()))?;
     if let Some(other) = table.keys().find(|key| *key != "candidate") {
-        bail!(Hinted::new(format!("expected only [[candidate]] tables, found `{}`", other.escape_debug()), EXAMPLE));
+        let text = format!("expected only [[candidate]] tables, found `{}`", other.escape_debug());
+        bail!(Note::new(text).with_hint(EXAMPLE));
     }
     let Some(Value::Array(all)) = table.get("candidate") else {
-        bail!(Hinted::new("the file has no [[candidate]]", EXAMPLE));
+        bail!(Note::new("the file has no [[candidate]]").with_hint(EXAMPLE));
     };
     if all.len() > MOST {
         bail!("expected at most {MOST} candidates, found {}", all.len());
@@ -72,8 +73,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
         match option.as_str() {
             "name" => name = Some(given.to_string()),
             known if StorageOptions::option(known).is_some() => own.push((option, given)),
-            _ => bail!(Hinted::new(
-                format!("candidate {number}: unknown option `{}`", key.escape_debug()),
+            _ => bail!(Note::new(format!("candidate {number}: unknown option `{}`", key.escape_debug())).with_hint(
                 format!(
                     "use one of these options: {}",
                     StorageOptions::OPTIONS.iter().map(|option| option.about.name).collect::<Vec<_>>().join(", ")

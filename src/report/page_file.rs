@@ -1,6 +1,6 @@
 //! Writes the page completely or not at all.
 
-use shardpack_format::{Hint, Hinted, Setting};
+use shardpack_format::{Hint, Note, Setting};
 use shardpack_pack::{Context, bail};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     }
     let hint = Hint::new("pass ").and([Setting::any("output", "FILE")]).then(" to write to another file, or ");
     let hint = hint.and([Setting::on("force")]).then(" to replace this file");
-    bail!(Hinted::new(format!("`{}` already exists and is not a report", path.display()), hint))
+    bail!(Note::new(format!("`{}` already exists and is not a report", path.display())).with_hint(hint))
 }
 
 fn is_report(path: &Path) -> bool {

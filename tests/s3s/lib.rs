@@ -124,7 +124,7 @@ fn a_packed_dataset_is_whole_and_refuses_another() {
     assert!(found.is_whole() && found.samples == SAMPLES && found.notes.is_empty(), "{found:?}");
     assert_eq!(records(&open(URL, &DatasetOptions::new(), &server.options()).unwrap()).len() as u64, SAMPLES);
     let error = write(server.place(spools.path()), &Bytes::new(1)).unwrap_err();
-    assert!(matches!(error, Error::Usage { .. }), "{error}");
+    assert!(matches!(error, Error::Format(shardpack_format::Error::Usage(_))), "{error}");
     let mut wrong = server.options();
     wrong.set("aws_secret_access_key", "another").unwrap();
     let error = open(URL, &DatasetOptions::new(), &wrong).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! The error type of this crate. An error includes its location in the dataset.
 
 use crate::visible::visible;
-use crate::{Hint, Setting};
+use crate::{Hint, Note, Setting};
 use std::fmt;
 
 /// Result type of this crate.
@@ -80,14 +80,9 @@ pub enum Error {
         /// Requested amount.
         found: u64,
     },
-    /// The caller's request is invalid.
-    #[error("{}", visible(text))]
-    Usage {
-        /// The whole message, including the argument, its allowed values and the actual value.
-        text: String,
-        /// Suggestion for the user's next step.
-        hint: Option<Hint>,
-    },
+    /// The caller's request is invalid. The note names the argument, its allowed values and the actual value.
+    #[error("{}", visible(&.0.text))]
+    Usage(Note),
     /// A bug in shardpack: the program reached a state that no input should cause.
     #[error("{place}internal error: {}", sentence(what, expected, found))]
     Internal {
@@ -161,7 +156,7 @@ impl Error {
 
     /// Creates an [`Error::Usage`] without a hint.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self::Usage { text: text.into(), hint: None }
+        Self::Usage(Note::new(text))
     }
 
     /// Prefixes the message of an [`Error::Usage`] with the part of the request that caused it.
@@ -173,7 +168,7 @@ impl Error {
     #[must_use]
     pub fn within(self, part: impl fmt::Display) -> Self {
         match self {
-            Self::Usage { text, hint } => Self::Usage { text: format!("{part}: {text}"), hint },
+            Self::Usage(note) => Self::Usage(Note { text: format!("{part}: {}", note.text), ..note }),
             other => other,
         }
     }
@@ -190,7 +185,7 @@ impl Error {
     #[must_use]
     pub fn with_hint(mut self, next: impl Into<Hint>) -> Self {
         match &mut self {
-            Self::Usage { hint, .. } => *hint = Some(next.into()),
+            Self::Usage(note) => note.hint = Some(next.into()),
             Self::Format { hint, .. } => *hint = Some(Box::new(next.into())),
             Self::Limit { .. } | Self::Internal { .. } => {}
         }
@@ -202,7 +197,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Usage { hint, .. } => hint.clone(),
+            Self::Usage(note) => note.hint.clone(),
             Self::Limit { name, .. } => raise(name),
             Self::Format { hint, .. } => hint.as_deref().cloned(),
             Self::Internal { .. } => Some(REPORT_HINT.into()),
@@ -240,7 +235,7 @@ impl Error {
     fn place_mut(&mut self) -> Option<&mut Place> {
         match self {
             Self::Format { place, .. } | Self::Limit { place, .. } | Self::Internal { place, .. } => Some(place),
-            Self::Usage { .. } => None,
+            Self::Usage(_) => None,
         }
     }
 

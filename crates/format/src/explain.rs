@@ -1,7 +1,7 @@
 //! The common interface of all crates' error types: the kind of error, the hints, and the failed system call. It lets
 //! front ends handle errors without knowing their concrete types.
 
-use crate::{Error, Hint, Hinted, Voice};
+use crate::{Error, Hint, Voice};
 use std::path::Path;
 
 /// The cause of an error, in categories that all crates share.
@@ -84,19 +84,9 @@ impl Explain for Error {
         match self {
             Self::Format { .. } => ErrorKind::Format,
             Self::Limit { .. } => ErrorKind::Limit,
-            Self::Usage { .. } => ErrorKind::Usage,
+            Self::Usage(_) => ErrorKind::Usage,
             Self::Internal { .. } => ErrorKind::Internal,
         }
-    }
-
-    fn hints(&self) -> Vec<Hint> {
-        self.hint().into_iter().collect()
-    }
-}
-
-impl Explain for Hinted {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Usage
     }
 
     fn hints(&self) -> Vec<Hint> {

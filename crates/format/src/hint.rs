@@ -192,10 +192,10 @@ impl Note {
         Self { text: text.into(), hint: None }
     }
 
-    /// Adds a hint.
+    /// Adds a hint. An empty hint is no hint.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self { hint: Some(hint.into()).filter(|hint| !hint.is_empty()), ..self }
     }
 
     /// Prefixes the text with the part that the note is about.
@@ -214,41 +214,5 @@ impl From<&str> for Note {
 impl From<String> for Note {
     fn from(text: String) -> Self {
         Self::new(text)
-    }
-}
-
-impl From<&str> for Hinted {
-    fn from(text: &str) -> Self {
-        Self(text.into())
-    }
-}
-
-impl From<String> for Hinted {
-    fn from(text: String) -> Self {
-        Self(text.into())
-    }
-}
-
-impl From<Note> for Hinted {
-    fn from(note: Note) -> Self {
-        Self(note)
-    }
-}
-
-/// An error that consists of a text and a hint, for errors that have no type of their own.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.text)]
-pub struct Hinted(Note);
-
-impl Hinted {
-    /// Creates an error from a text and a hint.
-    pub fn new(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self(Note::new(text).with_hint(hint))
-    }
-
-    /// Returns the hint.
-    #[must_use]
-    pub fn hint(&self) -> Option<Hint> {
-        self.0.hint.clone()
     }
 }

@@ -43,7 +43,7 @@ pub use footer::{FOOTER_BYTES, Footer, TAIL_BYTES};
 pub use header::{
     COLUMNS_FILE, DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, SEGMENT_INDEXES, VERSION,
 };
-pub use hint::{Hint, Hinted, Note, Setting, Voice};
+pub use hint::{Hint, Note, Setting, Voice};
 pub use index::{Index, IndexBuilder, Row};
 pub use json::{check_json, to_hex};
 pub use limits::Limits;

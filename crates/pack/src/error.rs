@@ -4,7 +4,7 @@
 use crate::collect::CollectError;
 use crate::pack::SampleError;
 use shardpack_array::EncodeError;
-use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Hinted, SystemError, Voice, told};
+use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Note, SystemError, Voice, told};
 use shardpack_io::{Cause, Error as IoError};
 use shardpack_reader::Error as ReaderError;
 use shardpack_recipe::ArgumentError;
@@ -33,18 +33,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A message with an optional hint and no underlying error.
-    Message(Hinted),
     /// Context added to another error, with an optional hint.
     Context {
         /// Context, shown in front of the underlying error.
-        note: Hinted,
+        note: Note,
         /// The underlying error.
         source: Box<Self>,
     },
     /// An option has an invalid value.
     Argument(ArgumentError),
-    /// Bytes violate the specification, or the format cannot express a request.
+    /// Bytes violate the specification, or the request is invalid.
     Format(FormatError),
     /// Error from a file system or a store.
     Storage(IoError),
@@ -76,7 +74,7 @@ impl Error {
 
     /// Adds context, with an optional hint, to this error.
     #[must_use]
-    pub fn context(self, note: impl Into<Hinted>) -> Self {
+    pub fn context(self, note: impl Into<Note>) -> Self {
         Self::Context { note: note.into(), source: Box::new(self) }
     }
 
@@ -104,7 +102,6 @@ impl Error {
 
     fn cause(&self) -> Option<&dyn Explain> {
         Some(match self {
-            Self::Message(error) => error,
             Self::Context { source, .. } => &**source,
             Self::Argument(error) => error,
             Self::Format(error) => error,
@@ -130,7 +127,7 @@ impl Explain for Error {
     /// Returns all hints without duplicates, starting with the hints of the contexts.
     fn hints(&self) -> Vec<Hint> {
         let mut hints = match self {
-            Self::Context { note, .. } => note.hints(),
+            Self::Context { note, .. } => note.hint.clone().into_iter().collect(),
             _ => Vec::new(),
         };
         for hint in self.cause().map_or_else(Vec::new, Explain::hints) {
@@ -143,7 +140,7 @@ impl Explain for Error {
 
     fn told(&self, voice: Voice) -> String {
         match (self, self.cause()) {
-            (Self::Context { note, source }, _) => format!("{note}: {}", source.told(voice)),
+            (Self::Context { note, source }, _) => format!("{}: {}", note.text, source.told(voice)),
             (Self::Other(error), _) => error.to_string(),
             (_, Some(cause)) => cause.told(voice),
             (_, None) => String::new(),
@@ -171,6 +168,10 @@ impl fmt::Debug for Error {
     }
 }
 
+const fn usage(note: Note) -> Error {
+    Error::Format(FormatError::Usage(note))
+}
+
 macro_rules! from {
     ($($error:ty => $variant:expr,)+) => {$(
         impl From<$error> for Error {
@@ -182,9 +183,9 @@ macro_rules! from {
 }
 
 from! {
-    Hinted => Self::Message,
-    &str => Self::Message,
-    String => Self::Message,
+    Note => usage,
+    &str => usage,
+    String => usage,
     ArgumentError => Self::Argument,
     FormatError => Self::Format,
     IoError => Self::Storage,
@@ -223,32 +224,32 @@ pub trait Context<T> {
     ///
     /// # Errors
     /// Fails if this is an error or `None`.
-    fn context(self, note: impl Into<Hinted>) -> Result<T>;
+    fn context(self, note: impl Into<Note>) -> Result<T>;
 
     /// Adds context that is computed only if there is an error.
     ///
     /// # Errors
     /// Fails if this is an error or `None`.
-    fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T>;
+    fn with_context<N: Into<Note>>(self, note: impl FnOnce() -> N) -> Result<T>;
 }
 
 impl<T, E: Into<Error>> Context<T> for Result<T, E> {
-    fn context(self, note: impl Into<Hinted>) -> Result<T> {
+    fn context(self, note: impl Into<Note>) -> Result<T> {
         self.map_err(|error| error.into().context(note))
     }
 
-    fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T> {
+    fn with_context<N: Into<Note>>(self, note: impl FnOnce() -> N) -> Result<T> {
         self.map_err(|error| error.into().context(note()))
     }
 }
 
 impl<T> Context<T> for Option<T> {
-    fn context(self, note: impl Into<Hinted>) -> Result<T> {
-        self.ok_or_else(|| Error::Message(note.into()))
+    fn context(self, note: impl Into<Note>) -> Result<T> {
+        self.ok_or_else(|| usage(note.into()))
     }
 
-    fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T> {
-        self.ok_or_else(|| Error::Message(note().into()))
+    fn with_context<N: Into<Note>>(self, note: impl FnOnce() -> N) -> Result<T> {
+        self.ok_or_else(|| usage(note().into()))
     }
 }
 
@@ -280,8 +281,8 @@ mod tests {
     #[test]
     fn contexts_keep_the_kind_and_add_hints() {
         let io = io::Error::from(io::ErrorKind::BrokenPipe);
-        let error =
-            Err::<(), _>(io).context(Hinted::new("while printing", "try again")).context("outermost").unwrap_err();
+        let note = Note::new("while printing").with_hint("try again");
+        let error = Err::<(), _>(io).context(note).context("outermost").unwrap_err();
         assert_eq!((error.kind(), error.hint()), (ErrorKind::Io, "try again".to_owned()));
         assert_eq!(error.to_string(), "outermost: while printing: broken pipe");
         assert_eq!(error.system_kind(), Some(io::ErrorKind::BrokenPipe));
@@ -296,7 +297,7 @@ mod tests {
     fn an_option_below_a_context_is_spelled_by_the_voice() {
         let error = Error::from(ArgumentError::new("shard_size", "a size", "much")).context("candidate 1");
         let hint = Hint::set([Setting::on("force")]);
-        let error = error.context(Hinted::new("cannot pack", hint));
+        let error = error.context(Note::new("cannot pack").with_hint(hint));
         let said = "expected a size, found much";
         assert_eq!(Explain::told(&error, Voice::Command), format!("cannot pack: candidate 1: --shard-size: {said}"));
         assert_eq!(error.to_string(), format!("cannot pack: candidate 1: shard_size: {said}"));

@@ -1,7 +1,7 @@
 //! The error type of this crate.
 
 use crate::unfinished::Unfinished;
-use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible_path};
+use shardpack_format::{ErrorKind, Explain, Hint, Note, Setting, SystemError, visible_path};
 use shardpack_io::Cause;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error from writing, growing, compacting or merging a dataset.
 ///
-/// The cause is the environment (`Io`, `NoSpace`), the bytes of a dataset (`Format`, `Damaged`), the caller (`Usage`,
-/// `Cancelled`), the content of the folder (`Usage`, `Unfinished`), a limit (`Limit`), the caller's
+/// The cause is the environment (`Io`, `NoSpace`), the bytes of a dataset (`Format`, `Damaged`), the caller (`Format`,
+/// `Cancelled`), the content of the folder (`Format`, `Unfinished`), a limit (`Limit`), the caller's
 /// [`SampleSource`](crate::SampleSource) (`Source`), another run (`Locked`), or a bug in shardpack (`Format`).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -43,8 +43,9 @@ pub enum Error {
         /// Error from the operating system or the store.
         source: Cause,
     },
-    /// The bytes of an existing dataset or of a record violate the specification, or shardpack has a bug.
-    /// [`Explain::kind`] tells them apart.
+    /// The bytes of an existing dataset or of a record violate the specification, the caller requested something
+    /// impossible, the folder contains something that this run must not change or cannot continue, or shardpack has a
+    /// bug. [`Explain::kind`] tells them apart.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
     /// The manifest or a shard of a complete dataset is damaged.
@@ -52,15 +53,6 @@ pub enum Error {
     Damaged {
         /// The damage, including the name of the file.
         source: shardpack_format::Error,
-    },
-    /// The caller requested something impossible, or the folder contains something that this run must not change or
-    /// cannot continue.
-    #[error("{text}")]
-    Usage {
-        /// Message that names the problem and the argument or folder.
-        text: String,
-        /// Hint for the user. May be empty.
-        hint: Hint,
     },
     /// A quantity exceeds a limit of this crate or of the format.
     #[error("{what}: {found} exceeds the limit of {limit}")]
@@ -128,7 +120,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
-            Self::Usage { hint, .. } | Self::Limit { hint, .. } | Self::Locked { hint, .. } => hint.clone(),
+            Self::Limit { hint, .. } | Self::Locked { hint, .. } => hint.clone(),
             Self::NoSpace { .. } => "free some space, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to continue: finished shards are kept".into(),
             Self::Damaged { .. } => start_over(
@@ -148,7 +140,7 @@ impl Error {
     }
 
     pub(crate) fn usage(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self::Usage { text: text.into(), hint: hint.into() }
+        Self::Format(shardpack_format::Error::Usage(Note::new(text).with_hint(hint)))
     }
 
     pub(crate) fn internal(
@@ -177,7 +169,7 @@ impl Explain for Error {
             Self::Io { .. } | Self::NoSpace { .. } => ErrorKind::Io,
             Self::Format(error) | Self::Damaged { source: error } => error.kind(),
             Self::Limit { .. } => ErrorKind::Limit,
-            Self::Usage { .. } | Self::Unfinished(_) => ErrorKind::Usage,
+            Self::Unfinished(_) => ErrorKind::Usage,
             Self::Source { source, .. } => source.kind(),
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Locked { .. } => ErrorKind::Busy,

@@ -2,7 +2,7 @@
 
 use crate::report::DeviceName;
 use serde_json::{Value, json};
-use shardpack_format::{Hint, Hinted, Setting};
+use shardpack_format::{Hint, Note, Setting};
 use shardpack_gpu::CudaStage;
 use shardpack_jpeg::Scaling;
 use shardpack_loader::Loader;
@@ -15,7 +15,7 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
     let DeviceName::Cuda(number) = device else { return Ok(None) };
     let stage = CudaStage::open(number).map_err(|error| {
         let text = format!("cannot decode on {device}: {error}");
-        Hinted::new(text, Hint::new("omit ").and([Setting::named("device")]).then(" to decode on the CPU"))
+        Note::new(text).with_hint(Hint::new("omit ").and([Setting::named("device")]).then(" to decode on the CPU"))
     })?;
     Ok(Some(Arc::new(stage)))
 }

@@ -15,12 +15,12 @@ use super::progress::Bar;
 use super::{interrupt, show, units};
 use args::BenchArgs;
 use report::Report;
-use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
+use shardpack_format::{Error as FormatError, Hint, Note, Setting};
 
-fn damaged() -> Hinted {
+fn damaged() -> Note {
     let hint =
         Hint::new("run `shardpack verify` to list all damaged samples, or pass ").and([Setting::any("skip", "N")]);
-    Hinted::new("stopped at a damaged sample", hint.then(" to skip up to N of them in each epoch"))
+    Note::new("stopped at a damaged sample").with_hint(hint.then(" to skip up to N of them in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {

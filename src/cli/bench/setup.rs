@@ -5,7 +5,7 @@ use super::limit::{Workload, WorkloadContent};
 use super::view::Argument;
 use super::{device, system};
 use crate::cli::units;
-use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
+use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Note};
 use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
     ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, Mix, NoData, OnCorrupt, OrderOptions,
@@ -256,7 +256,7 @@ fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
                 units::bytes(available)
             );
             let hint = Hint::new("lower ").and([shardpack_format::Setting::named("batch_size")]).then(" or ");
-            bail!(Hinted::new(text, hint.and([shardpack_format::Setting::named("slots")])))
+            bail!(Note::new(text).with_hint(hint.and([shardpack_format::Setting::named("slots")])))
         }
         _ => Ok(()),
     }

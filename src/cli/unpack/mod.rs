@@ -9,7 +9,7 @@ use super::progress::Bar;
 use super::refuse::refuse_url_to_write;
 use super::{interrupt, show, units};
 use serde_json::json;
-use shardpack_format::{Field, FieldKind, Hinted, visible_path};
+use shardpack_format::{Field, FieldKind, Note, visible_path};
 use shardpack_pack::export::{FileNames, ICC_FIELD, OutFolder};
 use shardpack_pack::pack::refuse_inside;
 use shardpack_pack::{Context, bail};
@@ -128,7 +128,7 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         let files = units::plural(occupied.len() as u64, "file");
         let exist = if occupied.len() == 1 { "already exists" } else { "already exist" };
         let text = format!("{files} {exist} with different content");
-        bail!(Hinted::new(text, "unpack into another folder, or move the existing files"));
+        bail!(Note::new(text).with_hint("unpack into another folder, or move the existing files"));
     }
     if !impossible.is_empty() {
         show::hint(&"use `shardpack cat` to write these fields to files with names that you choose".into());

@@ -1,7 +1,7 @@
 //! Defines the error type of `Collector`.
 
 use crate::encode::SampleError;
-use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
+use shardpack_format::{ErrorKind, Explain, Hint, Note, SystemError, Voice, visible_path};
 use shardpack_io::Cause;
 use shardpack_recipe::ArgumentError;
 use std::io::ErrorKind as CauseKind;
@@ -72,15 +72,8 @@ pub enum CollectError {
         /// Hint for the user.
         hint: Hint,
     },
-    /// An argument is not valid, or does not fit the dataset.
-    #[error("{text}")]
-    Usage {
-        /// The complete message.
-        text: String,
-        /// Hint for the user. May be empty.
-        hint: Hint,
-    },
-    /// The options contradict each other, or a record does not fit the format.
+    /// An argument is not valid or does not fit the dataset, the options contradict each other, or a record does not
+    /// fit the format.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
     /// The output folder cannot be used, or writing the dataset failed.
@@ -103,8 +96,7 @@ impl Explain for CollectError {
             | Self::Encode { .. }
             | Self::Sample { .. }
             | Self::RepeatedKey { .. }
-            | Self::KnownKey { .. }
-            | Self::Usage { .. } => ErrorKind::Usage,
+            | Self::KnownKey { .. } => ErrorKind::Usage,
             Self::Format(error) => error.kind(),
             Self::Writer(error) => error.kind(),
             Self::Reader(error) => error.kind(),
@@ -136,10 +128,7 @@ impl Explain for CollectError {
                 }
                 _ => source.hint().into_iter().collect(),
             },
-            Self::Misfit { hint, .. }
-            | Self::Usage { hint, .. }
-            | Self::Sample { hint, .. }
-            | Self::KnownKey { hint, .. } => vec![hint.clone()],
+            Self::Misfit { hint, .. } | Self::Sample { hint, .. } | Self::KnownKey { hint, .. } => vec![hint.clone()],
             Self::RepeatedKey { .. } => Vec::new(),
             Self::Encode { source, .. } => source.hints(),
             Self::Format(error) => error.hints(),
@@ -164,6 +153,6 @@ impl CollectError {
     }
 
     pub(super) fn usage(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self::Usage { text: text.into(), hint: hint.into() }
+        Self::Format(shardpack_format::Error::Usage(Note::new(text).with_hint(hint)))
     }
 }

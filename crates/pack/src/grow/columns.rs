@@ -7,7 +7,7 @@ use crate::lock::lock;
 use crate::pool::on_pool;
 use crate::{Context, Error, bail};
 use shardpack_array::{Array, ArrayOptions, ArraySettings, trial};
-use shardpack_format::{Dtype, Field, FieldKind, Hinted, Manifest, Schema, bug, to_usize};
+use shardpack_format::{Dtype, Field, FieldKind, Manifest, Note, Schema, bug, to_usize};
 use shardpack_reader::Dataset;
 use shardpack_sources::words::plural;
 use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _};
@@ -122,7 +122,7 @@ pub fn add_columns(
     if let Some(expected) = new.generation.filter(|&expected| expected != base.generation()) {
         let found = base.generation();
         let text = format!("the values belong to generation {expected}, but the newest generation is {found}");
-        bail!(Hinted::new(text, "open the newest generation, and pass the values of its samples"));
+        bail!(Note::new(text).with_hint("open the newest generation, and pass the values of its samples"));
     }
     if opened.is_empty() {
         bail!("the dataset has no samples, so there is nothing to add columns to");
@@ -157,14 +157,14 @@ fn check_names(columns: &[NewColumn<'_>], opened: &Dataset) -> crate::Result<()>
         if all.iter().any(|field| field.name == column.name) {
             let generation = opened.generation();
             let text = format!("cannot add the column `{name}`: generation {generation} has a field with this name");
-            bail!(Hinted::new(text, "choose another name: fields are never replaced"));
+            bail!(Note::new(text).with_hint("choose another name: fields are never replaced"));
         }
         let of_field = |field: &Field| column.name.strip_prefix(&field.name).is_some_and(|rest| rest.starts_with('.'));
         if RESERVED.contains(&column.name.as_str()) || all.iter().any(of_field) {
             let text = format!("cannot add the column `{name}`: this name is reserved");
             let hint =
                 format!("choose a name other than {}, without the name of a field and a dot", RESERVED.join(", "));
-            bail!(Hinted::new(text, hint));
+            bail!(Note::new(text).with_hint(hint));
         }
     }
     Ok(())
@@ -222,7 +222,7 @@ fn rows(new: &NewColumns<'_>, opened: &Dataset) -> crate::Result<Vec<usize>> {
     }
     let samples = plural(opened.len(), "sample");
     let text = format!("the table must have one row for each of {samples}, but it {}", problems.join(", and it "));
-    bail!(Hinted::new(text, "pass the keys of the newest generation, each once"));
+    bail!(Note::new(text).with_hint("pass the keys of the newest generation, each once"));
 }
 
 /// The values of the new fields, as samples for the writer.

@@ -3,7 +3,7 @@
 use super::some;
 use crate::pack::{PackOptions, has_profile};
 use crate::{Context, bail};
-use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting, bug};
+use shardpack_format::{Dtype, Field, FieldKind, Hint, Note, Schema, Setting, bug};
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
             let text = format!("the new samples have classes ({names}), but the dataset has none");
-            bail!(Hinted::new(text, "remove the label column from the table"));
+            bail!(Note::new(text).with_hint("remove the label column from the table"));
         }
         return Ok(Vec::new());
     };
@@ -22,7 +22,7 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
         let hint =
             Hint::new("put the new samples into folders named after their classes, or pass a table of labels with ");
         let text = format!("the dataset has {} classes, but the new samples have none", known.len());
-        bail!(Hinted::new(text, hint.and([Setting::any("labels", "FILE")])));
+        bail!(Note::new(text).with_hint(hint.and([Setting::any("labels", "FILE")])));
     }
     let used: BTreeSet<&str> = listing
         .samples
@@ -64,7 +64,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                 column.name.escape_debug(),
                 some(names, wanted.len())
             );
-            bail!(Hinted::new(text, "remove the column from the table"));
+            bail!(Note::new(text).with_hint("remove the column from the table"));
         }
         found.insert(column.name, column.values);
     }
@@ -110,7 +110,8 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
                 listing.samples.len(),
                 some(keys.into_iter(), count)
             );
-            bail!(Hinted::new(text, "pack the new samples into another dataset, and load both datasets with `concat`"))
+            let hint = "pack the new samples into another dataset, and load both datasets with `concat`";
+            bail!(Note::new(text).with_hint(hint))
         }
     };
     let keys = |of: &dyn Fn(&shardpack_sources::SourceSample) -> bool| {
@@ -132,10 +133,8 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
             listing.samples.len(),
             some(wanting.into_iter(), count)
         );
-        bail!(Hinted::new(
-            text,
-            Hint::new("pass a mask for each new sample with ").and([Setting::any("masks", "DIR")])
-        ));
+        let hint = Hint::new("pass a mask for each new sample with ").and([Setting::any("masks", "DIR")]);
+        bail!(Note::new(text).with_hint(hint));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::add_options::{AddOptions, OnKnownKey};
 use super::{all_held, before, other_samples, scalar_words, some};
 use crate::bail;
-use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
+use shardpack_format::{FieldKind, Hint, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use shardpack_sources::words::{plural, short};
 use shardpack_sources::{ColumnValues, Listing, SampleContent, SourceSample};
@@ -55,7 +55,7 @@ pub(super) fn without(
             known.len(),
             some(known_keys.iter().copied(), known.len())
         );
-        bail!(Hinted::new(text, leave_out()));
+        bail!(Note::new(text).with_hint(leave_out()));
     }
     let others = OtherSamples::of(&listing, dataset, opened, &known, is_same_call)?;
     if is_same_call && let Some(first) = &others.first {
@@ -63,7 +63,7 @@ pub(super) fn without(
             "for {} of {all} new samples, the dataset has different content for the same key (first: {first})",
             others.count
         );
-        bail!(Hinted::new(text, leave_out()));
+        bail!(Note::new(text).with_hint(leave_out()));
     }
     let notes = others.notes();
     if fresh.is_empty() {

@@ -25,7 +25,7 @@ pub use columns::{ColumnsReport, NewColumn, NewColumns, add_columns};
 pub use remove::{CompactReport, RemoveReport, RewriteOptions, compact, remove};
 pub use segments::{IndexReport, add_indexes};
 
-use shardpack_format::{Field, Hinted, Manifest, generation_of_name};
+use shardpack_format::{Field, Manifest, Note, generation_of_name};
 use shardpack_io::{Folder, Storage as _};
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
 use shardpack_recipe::MAX_BYTES;
@@ -107,7 +107,7 @@ pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
 }
 
 /// Fails if the dataset has added columns, because new samples would have no values for them.
-pub(crate) fn refuse_columns(base: &Manifest) -> Result<(), Hinted> {
+pub(crate) fn refuse_columns(base: &Manifest) -> Result<(), Note> {
     let added: Vec<&Field> = base.columns.iter().flat_map(|columns| columns.schema.fields()).collect();
     if added.is_empty() {
         return Ok(());
@@ -117,8 +117,7 @@ pub(crate) fn refuse_columns(base: &Manifest) -> Result<(), Hinted> {
         "the dataset has columns that were added later ({names}), so no samples can be added to it: they would have no \
          values for these columns"
     );
-    Err(Hinted::new(
-        text,
+    Err(Note::new(text).with_hint(
         "write the new samples to another dataset, add the same columns to it, and load both datasets with `concat`",
     ))
 }

@@ -4,7 +4,7 @@ use super::add_options::AddOptions;
 use crate::encode::PictureRecorder;
 use crate::pack::{FolderFields, PackOptions};
 use crate::{Context, bail};
-use shardpack_format::{FieldKind, Hint, Hinted, Manifest, SEGMENT_INDEXES, Schema, Setting};
+use shardpack_format::{FieldKind, Hint, Manifest, Note, SEGMENT_INDEXES, Schema, Setting};
 use shardpack_recipe::{DatasetRecipe, Entry, LabelTable, PictureOptions, Variables};
 use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
@@ -14,14 +14,12 @@ use std::path::Path;
 pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<(PackOptions, FolderFields)> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
-        bail!(Hinted::new(
-            format!(
-                "`{name}` was not packed from a folder of pictures or cubes, so its recipe does not say how to \
-                 pack new files"
-            ),
-            "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or `Writer(…, \
-             append=True)`; or pack another dataset, and load both datasets with `concat`"
-        ));
+        let text = format!(
+            "`{name}` was not packed from a folder of pictures or cubes, so its recipe does not say how to pack new files"
+        );
+        let hint = "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or \
+                    `Writer(…, append=True)`; or pack another dataset, and load both datasets with `concat`";
+        bail!(Note::new(text).with_hint(hint));
     };
     let kind = recipe.kind;
     let strange = |what: &str| {
@@ -47,7 +45,7 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         let hint = Hint::new("pass ")
             .and([Setting::any("labels", "FILE")])
             .then(format!(", a table with the columns {columns}"));
-        bail!(Hinted::new(text, hint));
+        bail!(Note::new(text).with_hint(hint));
     }
     let shuffle = typed(&recipe.order).with_context(|| strange("the order of the samples"))?.seed();
     let shard_bytes = *typed(&recipe.shard_bytes).with_context(|| strange("the size of the shards"))?;

@@ -7,7 +7,7 @@ use crate::bail;
 use crate::encode::FidelityTotals;
 use crate::pack::default_memory;
 use serde::Serialize;
-use shardpack_format::{Hinted, Limits, Metadata};
+use shardpack_format::{Limits, Metadata, Note};
 use shardpack_reader::Dataset;
 use shardpack_writer::{Compacted, Growth, Next, Output, Plan, Progress, Tally as _, WriteOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +114,7 @@ pub fn remove(
     };
     if keys.len() as u64 == opened.len() {
         let text = format!("cannot remove all {} samples: a dataset must have at least one", keys.len());
-        bail!(Hinted::new(text, "delete the folder instead"));
+        bail!(Note::new(text).with_hint("delete the folder instead"));
     }
     // The positions of the samples change, so columns files would no longer match. Store the columns in the shards.
     let stores_columns = !growth.manifest().columns.is_empty();
@@ -207,7 +207,7 @@ fn locate(
         keys.len(),
         some(unknown.iter().copied(), unknown.len())
     );
-    bail!(Hinted::new(text, hint))
+    bail!(Note::new(text).with_hint(hint))
 }
 
 /// The result of [`compact`]. Serialises to the object printed by `compact --json`.

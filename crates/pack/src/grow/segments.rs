@@ -7,7 +7,7 @@ use crate::bail;
 use crate::encode::FidelityTotals;
 use crate::pack::with_notes;
 use serde::Serialize;
-use shardpack_format::{Dtype, Field, FieldKind, Hinted, Manifest, Metadata, Schema};
+use shardpack_format::{Dtype, Field, FieldKind, Manifest, Metadata, Note, Schema};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 use shardpack_writer::{Growth, Next, Output, Plan, SampleSource as _, Tally as _};
 use std::collections::BTreeMap;
@@ -53,10 +53,10 @@ pub fn add_indexes(dataset: impl Into<Output>, options: &RewriteOptions<'_>) -> 
             "`{}` has no pictures that were stored unchanged, so there is nothing to index",
             dataset.path().display()
         );
-        bail!(Hinted::new(
-            text,
-            "tiled and re-encoded pictures need no segment index: loaders can decode them in parts"
-        ));
+        bail!(
+            Note::new(text)
+                .with_hint("tiled and re-encoded pictures need no segment index: loaders can decode them in parts")
+        );
     }
     let has_index = |name: &&str| {
         let index = Field::segments(name);
@@ -118,7 +118,7 @@ fn metadata(base: &Manifest, all: &Schema, wanted: &[&str]) -> crate::Result<Met
             "cannot add the segment index `{}`, because the dataset already has another field with this name",
             field.name
         );
-        bail!(Hinted::new(text, "rename this field, and pack the dataset again"));
+        bail!(Note::new(text).with_hint("rename this field, and pack the dataset again"));
     }
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }

@@ -5,7 +5,7 @@ use super::{tables, trials};
 use crate::bail;
 use crate::encode::{ArrayRecorder, PictureRecorder, fidelity};
 use shardpack_array::{ArrayOptions, Prefer, Trial};
-use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
+use shardpack_format::{Field, FieldKind, Metadata, Note, Recipe, Schema};
 use shardpack_recipe::{
     ArgumentError, ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, StorageOptions,
     Variables,
@@ -92,7 +92,7 @@ impl FolderFields {
         let schema = Schema::new(fields.collect()).map_err(|error| {
             let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
                         `orientation` and `gpu_jpeg` are reserved";
-            Hinted::new(format!("a column in the table of labels cannot be stored as a field: {error}"), hint)
+            Note::new(format!("a column in the table of labels cannot be stored as a field: {error}")).with_hint(hint)
         })?;
         let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
         Ok(Metadata { schema, classes, recipe, shards: None })

@@ -4,7 +4,7 @@ use super::folder::FolderSource;
 use crate::bail;
 use crate::encode::FidelityTotals;
 use serde_json::{Map, Value, json};
-use shardpack_format::{Field, Hinted, Metadata, Schema};
+use shardpack_format::{Field, Metadata, Note, Schema};
 use shardpack_reader::Dataset;
 use shardpack_writer::{Growth, Next, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
         words(expected.fields().get(number)),
         words(found.fields().get(number))
     );
-    bail!(Hinted::new(text, "pack the new samples into another dataset, and load both datasets with `concat`"))
+    bail!(Note::new(text).with_hint("pack the new samples into another dataset, and load both datasets with `concat`"))
 }
 
 /// Adds the facts that only the previous manifest has: the reasons for storing pictures unchanged,

@@ -1,7 +1,7 @@
 //! Checks that the source and the output do not overlap.
 
 use crate::{Context, bail};
-use shardpack_format::{Hinted, visible_path};
+use shardpack_format::{Note, visible_path};
 use shardpack_io::is_url;
 use shardpack_sources::Files;
 use std::fmt::Display;
@@ -40,7 +40,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
         let text = format!("the output `{}` is inside the dataset `{}`", visible_path(out), visible_path(dataset));
-        bail!(Hinted::new(text, "choose a folder next to the dataset"));
+        bail!(Note::new(text).with_hint("choose a folder next to the dataset"));
     }
     Ok(())
 }
@@ -63,9 +63,9 @@ fn resolved(out: &Path) -> crate::Result<PathBuf> {
     }
 }
 
-fn overlap(src: impl Display, out: impl Display) -> Hinted {
+fn overlap(src: impl Display, out: impl Display) -> Note {
     let text = format!("the output `{out}` overlaps the source `{src}`");
-    Hinted::new(text, "choose a folder next to the source")
+    Note::new(text).with_hint("choose a folder next to the source")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::encode::{PictureChecks, SampleError, is_usual, skip_or_keep};
 use rayon::prelude::*;
 use shardpack_format::visible_path;
-use shardpack_format::{Hinted, to_usize};
+use shardpack_format::{Note, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
@@ -139,7 +139,7 @@ pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
         "`{}` is too large to decode: {width} × {height} pixels, but at most {MAX_PIXELS} are allowed",
         visible_path(&path)
     );
-    crate::bail!(Hinted::new(text, skip_or_keep()))
+    crate::bail!(Note::new(text).with_hint(skip_or_keep()))
 }
 
 /// Returns true for the JPEGs whose estimated size includes a segment index. A CMYK picture is among them although it

@@ -9,7 +9,7 @@ use super::report::{PackReport, idle_parts, tiny_shards};
 use crate::bail;
 use crate::pool::on_pool;
 use shardpack_array::Trial;
-use shardpack_format::{Hint, Hinted, Voice};
+use shardpack_format::{Hint, Note, Voice};
 use shardpack_sources::{Listing, SourceKind};
 use shardpack_writer::{Output, Progress, WriteOptions, write_dataset};
 use std::path::Path;
@@ -55,7 +55,7 @@ pub struct Planned<'a> {
 pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
         let hint = Hint::new("").only(Voice::Rust, "call `pack_splits` to pack a dataset for each split");
-        bail!(Hinted::new("`pack` makes one dataset, but the option `splits` asks for several", hint));
+        bail!(Note::new("`pack` makes one dataset, but the option `splits` asks for several").with_hint(hint));
     }
     let out = out.into();
     refuse_overlap(src, out.path(), &options.source.files)?;

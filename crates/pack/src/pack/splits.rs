@@ -8,7 +8,7 @@ use super::run::{Destination, Hooks, pack_into};
 use crate::pool::on_pool;
 use crate::{Context, bail};
 use serde_json::{Map, Value, json};
-use shardpack_format::{Hinted, MANIFEST_NAME, Note};
+use shardpack_format::{MANIFEST_NAME, Note};
 use shardpack_sources::{BadInput, splits};
 use shardpack_writer::Output;
 use std::path::Path;
@@ -51,10 +51,10 @@ pub fn pack_splits(
 ) -> crate::Result<PackedSplits> {
     let out = match out.into() {
         Output::Folder(folder) => folder,
-        other => bail!(Hinted::new(
-            format!("splits can be packed only into a local folder, not into `{}`", other.path().display()),
-            "pack each split with a separate call"
-        )),
+        other => bail!(
+            Note::new(format!("splits can be packed only into a local folder, not into `{}`", other.path().display()))
+                .with_hint("pack each split with a separate call")
+        ),
     };
     refuse_overlap(src, &out, &options.source.files)?;
     options.arrays.check()?;
@@ -63,7 +63,7 @@ pub fn pack_splits(
     }
     if out.join(MANIFEST_NAME).exists() {
         let text = format!("`{}` is already a dataset, so the splits cannot be written into it", out.display());
-        bail!(Hinted::new(text, "choose another folder"));
+        bail!(Note::new(text).with_hint("choose another folder"));
     }
     let (found, fields) = on_pool(options.threads, || {
         let found = splits::enumerate(src, &options.source)?;

@@ -3,7 +3,7 @@
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
 use crate::bail;
-use shardpack_format::{Hinted, Limits, Manifest, Metadata, Note, visible_path};
+use shardpack_format::{Limits, Manifest, Metadata, Note, visible_path};
 use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
 use shardpack_sources::words::plural;
 use std::collections::{BTreeSet, HashMap};
@@ -108,7 +108,7 @@ impl Survey {
                 identity.shard_number,
                 identity.dataset_id
             );
-            bail!(Hinted::new(text, "salvage the folder of the dataset, then add the columns again"));
+            bail!(Note::new(text).with_hint("salvage the folder of the dataset, then add the columns again"));
         }
         // Keep only the shards of one dataset: the manifest's dataset or, without a manifest, the
         // dataset of the first shard that names one.

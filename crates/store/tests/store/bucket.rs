@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
-use shardpack_format::{Voice, told};
+use shardpack_format::{Error as FormatError, Voice, told};
 use shardpack_io::{Ends, Objects, ReadAt, Storage};
 use shardpack_store::{Remote, StoreOptions, Upload};
 use shardpack_writer::{
@@ -178,7 +178,8 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     write(&place, &old).unwrap();
     assert!(place.holds_dataset().unwrap());
     let error = write(&place, &new).unwrap_err();
-    assert!(matches!(error, Error::Usage { .. }) && error.hint().unwrap().options().eq(["force"]), "{error}");
+    let Error::Format(FormatError::Usage(note)) = error else { panic!("{error}") };
+    assert!(note.hint.unwrap().options().eq(["force"]), "{}", note.text);
     assert_eq!(new.encoded.load(Ordering::Relaxed), 0, "refused before anything is packed");
     assert!(objects(&memory) == expected(&old));
     let force = WriteOptions { force: true, ..options() };

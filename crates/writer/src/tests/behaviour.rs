@@ -4,7 +4,9 @@ use super::said;
 use super::source::{Numbers, files};
 use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
 use sha2::{Digest, Sha256};
-use shardpack_format::{FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Index, Limits, Manifest, Record};
+use shardpack_format::{
+    Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Index, Limits, Manifest, Record,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -243,7 +245,8 @@ fn a_record_of_a_different_sample_is_refused() {
     let source = Wrong(Numbers::new(10));
     let dir = tempdir().unwrap();
     let error = write_dataset(dir.path(), &source.0.plan(4000), &source, &options(1)).unwrap_err();
-    assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains("record for sample `"), "{error}");
+    let Error::Format(FormatError::Usage(note)) = error else { panic!("{error}") };
+    assert!(note.text.contains("record for sample `"), "{note:?}");
     refuse_temporaries(dir.path());
 }
 

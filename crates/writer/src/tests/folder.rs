@@ -4,6 +4,7 @@ use super::behaviour::options;
 use super::said;
 use super::source::{Numbers, Sum, files};
 use crate::{Error, Outcome, Part, WriteOptions, merge, write_dataset};
+use shardpack_format::Error as FormatError;
 use std::fs;
 use tempfile::tempdir;
 
@@ -51,7 +52,7 @@ fn a_refused_run_leaves_nothing_behind() {
         for options in [options(1), part(0, 2)] {
             for force in [false, options.part.is_some()] {
                 let error = write_dataset(dir, &plan, &source, &WriteOptions { force, ..options }).unwrap_err();
-                assert!(matches!(error, Error::Usage { .. }), "{error}");
+                assert!(matches!(error, Error::Format(FormatError::Usage(_))), "{error}");
                 assert_eq!(files(dir), before, "{options:?}");
             }
         }

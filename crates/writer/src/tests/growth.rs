@@ -7,7 +7,7 @@ use super::said;
 use super::source::{Numbers, Sum};
 use crate::target::Target;
 use crate::{Encoded, Error, Growth, KeptSample, Next, Outcome, Plan, Report, SampleSource, Tally as _, WriteOptions};
-use shardpack_format::{FOOTER_BYTES, Footer, Index, Limits, Manifest, Record};
+use shardpack_format::{Error as FormatError, FOOTER_BYTES, Footer, Index, Limits, Manifest, Record};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -80,7 +80,7 @@ fn add_at_last(fs: &MemoryFs) {
 fn assert_done(result: crate::Result<Report>) {
     match result {
         Ok(_) => {}
-        Err(Error::Usage { text, .. }) if text == "done" => {}
+        Err(Error::Format(FormatError::Usage(note))) if note.text == "done" => {}
         Err(error) => panic!("cannot continue: {error}"),
     }
 }

@@ -8,7 +8,7 @@ use crate::names::journal_name;
 use crate::target::Target;
 use crate::{Error, Outcome, Part, Plan, PlanOptions, PlanSample, Progress, WriteOptions, merge, write_dataset};
 use serde_json::{Value, json};
-use shardpack_format::shard_name;
+use shardpack_format::{Error as FormatError, shard_name};
 use shardpack_io::Disk;
 use std::fs;
 use std::path::Path;
@@ -224,7 +224,8 @@ fn parts_of_different_plans_do_not_mix() {
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
     // A part with `force` must not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
-    assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Usage { .. })));
+    let refused = write_dataset(dir.path(), &source.plan(40_000), &source, &force);
+    assert!(matches!(refused, Err(Error::Format(FormatError::Usage(_)))));
 }
 
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {

@@ -5,6 +5,7 @@ use super::said;
 use super::source::{Numbers, files};
 use crate::names::journal_name;
 use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
+use shardpack_format::Error as FormatError;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -35,7 +36,7 @@ fn reference(plan: &Plan) -> std::collections::BTreeMap<String, Vec<u8>> {
 fn refused(dir: &Path, plan: &Plan, source: &Numbers) -> String {
     let before = files(dir);
     let error = write_dataset(dir, plan, source, &options(1)).unwrap_err();
-    assert!(matches!(error, Error::Usage { .. }), "{error}");
+    assert!(matches!(error, Error::Format(FormatError::Usage(_))), "{error}");
     assert_eq!(files(dir), before);
     said(&error)
 }

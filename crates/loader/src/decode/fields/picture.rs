@@ -6,7 +6,7 @@ use crate::decode::tools::Tools;
 use crate::fields::{ClipField, CropField, FieldType, JPEG, PictureField};
 use crate::options::{Clip, ClipLayout};
 use crate::stage::{CropsOfRow, PictureElements, Prepared, RecordValue};
-use shardpack_format::{Error, Result, bug};
+use shardpack_format::{Error, Note, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering, StoredPicture};
 
 pub(super) struct PictureFieldDecoder(pub(super) PictureField);
@@ -222,7 +222,7 @@ impl PictureFieldDecoder {
         };
         let size = decoded.map_err(|error| match error {
             // The slot's size comes from the index, so a mismatch is damage, not the caller's error.
-            Error::Usage { text, .. } => {
+            Error::Usage(Note { text, .. }) => {
                 let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
                 misfit.unwrap_or_else(|| {
                     Error::malformed(match dims.is_empty() {

@@ -126,8 +126,7 @@ impl Addition {
         growth.clear(force)?;
         let opened = grow::open(out, &limits)?;
         let base = growth.manifest();
-        grow::refuse_columns(base)
-            .map_err(|refused| CollectError::usage(refused.to_string(), refused.hint().unwrap_or_else(|| "".into())))?;
+        grow::refuse_columns(base).map_err(shardpack_format::Error::Usage)?;
         let recipe = recipe::read(base, &storage)?;
         fields::refuse_masks_of_shrunk(base, &recipe)?;
         let layout = fields::layout(&opened, base, &recipe)?;
