@@ -156,8 +156,11 @@ impl Unit {
         match self {
             Self::Samples => "whole samples".to_owned(),
             Self::Patches(count) => format!("{count} patches per sample"),
-            Self::Grid { .. } => {
-                self.to_string().replace("grids of ", "grid patches of size ").replace(", overlap ", " with overlap ")
+            Self::Grid { size: [0, a, b], overlap: [_, c, d] } => {
+                format!("grid patches of size {a}x{b} with overlap {c}x{d}")
+            }
+            Self::Grid { size: [z, a, b], overlap: [y, c, d] } => {
+                format!("grid patches of size {z}x{a}x{b} with overlap {y}x{c}x{d}")
             }
         }
     }
