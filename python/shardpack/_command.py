@@ -17,6 +17,7 @@ from shardpack import _pack
 from shardpack._dataset import Dataset
 from shardpack._keywords import types_of
 from shardpack._size import size
+from shardpack._voice import is_command
 from shardpack.convert import FORMATS, convert
 from shardpack.export import FORMATS as OUTWARD
 from shardpack.export import export
@@ -44,14 +45,17 @@ examples:
 def run(args: Sequence[str]) -> int:
     """Run ``convert`` or ``export`` and return the exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = is_command.set(True)
     try:
         return (_convert if args[0] == "convert" else _export)(args[1:])
     except KeyboardInterrupt:
         print("interrupted: all unfinished output was removed", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"error: {_in_options(str(error))}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
+    finally:
+        is_command.reset(before)
 
 
 def _convert(args: Sequence[str]) -> int:
@@ -276,28 +280,6 @@ def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
     return name, (dtype, tuple(map(int, shape.split(",")))) if sign else dtype
 
 
-def _in_options(text: str) -> str:
-    """Rewrite keywords in a message, such as ``drop=['a']`` and ``on_bad_input='skip'``, as command-line options."""
-
-    def listed(match: re.Match[str]) -> str:
-        names = re.findall(r"'([^']*)'", match[2]) or ["…"]
-        return " ".join(f"--{match[1]} {name}" for name in names)
-
-    def mapped(match: re.Match[str]) -> str:
-        pairs = re.findall(r"""['"]([^'"]*)['"]: (?:['"]([^'"]*)['"]|(…))""", match[2])
-        return " ".join(f"--{match[1]} {name}={value or more}" for name, value, more in pairs) or match[0]
-
-    text = re.sub(r"\b(rename|schema)=\{([^{}]*)\}", mapped, text)
-    text = re.sub(r"\bpoints=\((\d+), (\d+)\)", r"--points \1,\2", text)
-    text = re.sub(r"\b(drop|classes|masks|fields)=\[([^\]]*)\]", listed, text)
-    text = re.sub(r"\b([a-z_]+)=(True|False)\b", _switch, text)
-    return re.sub(r"\b([a-z_]+)=['\"]([^'\"]*)['\"]", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
-
-
-def _switch(match: re.Match[str]) -> str:
-    return f"--{'' if match[2] == 'True' else 'no-'}{match[1].replace('_', '-')}"
-
-
 def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str, Any]) -> None:
     if as_json:
         print(json.dumps(report, default=str))
@@ -333,7 +315,7 @@ class _Progress:
     def _note(self, message: Warning | str, category: type[Warning], *place: Any) -> None:
         self.finish()
         if issubclass(category, UserWarning):
-            print(f"note: {_in_options(str(message))}", file=sys.stderr)
+            print(f"note: {message}", file=sys.stderr)
         else:
             self._show_other(message, category, *place)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from shardpack import _shardpack
+from shardpack._voice import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,7 @@ def _no_name(field: str, text: str, kind: str | None) -> str:
     is_meant = kind == "image" or (kind is None and _is_picture(field))
     if not is_meant or not text[-5:].lower().endswith(_PICTURE_FILES):
         return text
-    keep = "" if kind else f', or schema={{{field!r}: "text"}} to store the name'
+    keep = "" if kind else f', or {option(schema={field: "text"})} to store the name'
     raise _shardpack.UsageError(
         f"field {field!r}: expected a picture, found the name of a file: {text}\n"
         f"hint: pass pathlib.Path({text!r}) to store the picture{keep}"
@@ -169,7 +170,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
         found = f"{len(content)} bytes that begin with: {content[:8].hex(' ')}" if content else "no bytes"
         raise _shardpack.UsageError(
             f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found {found}\n"
-            f'hint: pass pixels as an array, uint8 [height, width, 3], or schema={{{field!r}: "bytes"}} to store bytes of any kind'
+            f'hint: pass pixels as an array, uint8 [height, width, 3], or {option(schema={field: "bytes"})} to store bytes of any kind'
         )
     return content
 
@@ -177,7 +178,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
 def _mask_as_picture(field: str, found: str, how: str) -> Exception:
     return _shardpack.UsageError(
         f"field {field!r}: expected a mask as an array, found {found}, which loaders would convert to RGB and scale like a photo\n"
-        f'hint: pass the class numbers as an array, {how}, or pass schema={{{field!r}: "image"}} to store a picture'
+        f'hint: pass the class numbers as an array, {how}, or pass {option(schema={field: "image"})} to store a picture'
     )
 
 
@@ -199,7 +200,7 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
     """
     if field != "image" or kind not in (None, "image"):
         return array
-    keep = '; to store the array unchanged, pass schema={"image": "array"}'
+    keep = f'; to store the array unchanged, pass {option(schema={"image": "array"})}'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
         hint = "pass the picture file as a pathlib.Path or its pixels as uint8"
@@ -213,7 +214,7 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
 
 def no_fraction(field: str, taken: Given) -> None:
     if isinstance(taken, tuple) and isinstance(taken[0], float):
-        hint = f'pass int(label), or pass schema={{{field!r}: "float64"}} to store numbers that are not classes'
+        hint = f'pass int(label), or pass {option(schema={field: "float64"})} to store numbers that are not classes'
         raise _shardpack.UsageError(f"field {field!r}: expected a class number or name, found {taken[0]}\nhint: {hint}")
 
 

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from shardpack._voice import ANY, option
+
 
 def warn(text: str) -> None:
     """Issue a warning that points to the innermost caller outside the package."""
@@ -32,21 +34,20 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
             warn(
                 f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16, "
                 f"by up to {figures['max_abs_error']:.4g} (sample `{figures['worst_sample']}`)\n"
-                'hint: pass values="keep" to keep every bit, max_error=… to bound the error, or values="auto" to turn this warning off'
+                f'hint: pass {option(values="keep")} to keep every bit, {option(max_error=ANY)} to bound the error, or {option(values="auto")} to turn this warning off'
             )
 
 
-_ALL_BITS = (
-    "hint: to keep all bits, pack PNG and TIFF files as arrays (kind=\"cubes\"), or write uint16 arrays with a Writer; "
-    "dataset.raw(i, field) returns the original file"
-)
+def _with_all_bits(text: str) -> str:
+    arrays = f"pack PNG and TIFF files as arrays ({option(kind='cubes')}), or write uint16 arrays with a Writer"
+    return f"{text}\nhint: to keep all bits, {arrays}; dataset.raw(i, field) returns the original file"
 
 
 def of_lost_bits(fields: Iterable[str]) -> None:
     """Warn that pictures of more than 8 bits were decoded to 8 bits."""
     names = [f"`{field}`" for field in fields]
     where = f"field {names[0]}" if len(names) == 1 else f"fields {', '.join(names)}"
-    warn(f"{where}: pictures with more than 8 bits per channel are decoded to 8 bits\n{_ALL_BITS}")
+    warn(_with_all_bits(f"{where}: pictures with more than 8 bits per channel are decoded to 8 bits"))
 
 
 def of_stored_bits(pictures: int) -> None:
@@ -54,7 +55,7 @@ def of_stored_bits(pictures: int) -> None:
     if pictures > 0:
         have, they = ("1 picture has", "it is") if pictures == 1 else (f"{pictures:,} pictures have", "they are")
         text = f"{have} more than 8 bits per channel: {they} stored unchanged, but decoded to 8 bits when loaded"
-        warn(f"{text}\n{_ALL_BITS}")
+        warn(_with_all_bits(text))
 
 
 def of_more_bands(pictures: int) -> None:

@@ -14,6 +14,7 @@ from shardpack._given import given, no_fraction
 from shardpack._keywords import keywords, names
 from shardpack._pack import Progress, StorageOptions, StrPath
 from shardpack._url import absolute, settings
+from shardpack._voice import option
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -138,11 +139,11 @@ class Writer:
     ) -> None:
         stored = keywords("Writer", options, StorageOptions)
         if not shuffle and options.get("seed") is not None:
-            raise TypeError("Writer(): seed needs shuffle=True")
+            raise TypeError(f"Writer(): seed needs {option(shuffle=True)}")
         if not shuffle and not append:
             stored["no_shuffle"] = True
         if not append and on_known_key != "stop":
-            raise TypeError("Writer(): on_known_key needs append=True")
+            raise TypeError(f"Writer(): on_known_key needs {option(append=True)}")
         fields = None if schema is None else list(schema.items())
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
@@ -163,8 +164,8 @@ class Writer:
         if append and not shuffle and not self._inner.keeps_order():
             self._inner.abort()
             raise _shardpack.UsageError(
-                "cannot append with shuffle=False: the existing dataset is shuffled\n"
-                "hint: leave out shuffle=False to add the new samples in shuffled order"
+                f"cannot append with {option(shuffle=False)}: the existing dataset is shuffled\n"
+                f"hint: leave out {option(shuffle=False)} to add the new samples in shuffled order"
             )
         self._classes = self._inner.classes()
         if append:

@@ -3,10 +3,10 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use shardpack::explain::explain_where;
+use shardpack::explain::{explain, explain_where};
 use shardpack::{ErrorKind, Explain};
 use shardpack_format::{Hint, Voice, told};
-use shardpack_pack::collect::CollectError;
+use shardpack_pack::collect::{CollectError, SampleRefusal};
 
 create_exception!(shardpack, FormatError, PyValueError, "A file is damaged, or is not in the expected format.");
 create_exception!(shardpack, LimitError, PyValueError, "A file exceeds the limits for memory or samples.");
@@ -28,7 +28,7 @@ pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {
 /// Like [`raise`], but drops hints that the caller cannot follow.
 pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let error = error.into();
-    let text = explain_where(&error, Voice::Python, &can_follow);
+    let text = explain_where(&error, voice(), &can_follow);
     match error.kind() {
         ErrorKind::Io => os_error(&error, text, can_follow),
         ErrorKind::Format => FormatError::new_err(text),
@@ -39,13 +39,30 @@ pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl F
     }
 }
 
-pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
-    let raised = match error {
-        CollectError::RepeatedKey { .. } => RepeatedKeyError::new_err,
-        CollectError::KnownKey { .. } => KnownKeyError::new_err,
-        other => return raise(other),
+/// Raises an error of a sample. Its attribute `reason` is the message without the key, for callers that name samples in
+/// another way.
+pub(crate) fn raise_of_sample(py: Python<'_>, error: CollectError) -> PyErr {
+    let text = explain(&error, voice());
+    let reason = match &error {
+        CollectError::RepeatedKey { .. } => return RepeatedKeyError::new_err(text),
+        CollectError::Sample { refusal, .. } => explain(refusal, voice()),
+        _ => return raise(error),
     };
-    raised(explain_where(&shardpack::Error::from(error), Voice::Python, |_| true))
+    let raised = match error {
+        CollectError::Sample { refusal: SampleRefusal::KnownKey(_), .. } => KnownKeyError::new_err(text),
+        other => raise(other),
+    };
+    raised.value(py).setattr("reason", reason).err().unwrap_or(raised)
+}
+
+/// Returns the front end of the calling program: `convert` and `export` are commands that are written in Python.
+pub(crate) fn voice() -> Voice {
+    let is_command =
+        |py: Python<'_>| py.import("shardpack._voice")?.getattr("is_command")?.call_method0("get")?.extract();
+    match Python::attach(is_command) {
+        Ok(true) => Voice::Command,
+        Ok(false) | Err(_) => Voice::Python,
+    }
 }
 
 fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
@@ -56,7 +73,7 @@ fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -
         (Some(code), Some(path)) => {
             let mut hints = error.hints();
             hints.retain(can_follow);
-            PyOSError::new_err((code, told(&system.text, &hints, Voice::Python), path.as_os_str().to_owned()))
+            PyOSError::new_err((code, told(&system.text, &hints, voice()), path.as_os_str().to_owned()))
         }
         // Python puts the code before the text, so remove it from the text.
         (Some(code), None) => PyOSError::new_err((code, text.replace(&format!(" (os error {code})"), ""))),

@@ -2,7 +2,7 @@
 //! interpreter.
 
 use crate::arguments::{Packing, Target, appending};
-use crate::errors::{LimitError, raise, raise_of_sample};
+use crate::errors::{UsageError, raise, raise_of_sample, voice};
 use crate::values::ndarray;
 use crate::watch::{detached, heard, watch_with};
 use numpy::{PyArray1, PyArrayMethods};
@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, told};
 use shardpack_pack::collect::{
     AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, SampleValue,
 };
@@ -176,7 +176,7 @@ impl PyWriter {
             |(name, value): (String, Option<WriterValue<'_>>)| Ok((name, value.map(WriterValue::value).transpose()?));
         let values = values.into_iter().map(value).collect::<PyResult<_>>()?;
         let sample = Sample { key, order, values };
-        detached(py, || collector.add(sample))?.map_err(raise_of_sample)
+        detached(py, || collector.add(sample))?.map_err(|error| raise_of_sample(py, error))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -257,8 +257,8 @@ pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
 }
 
-/// Reads the class numbers of a mask file, as integers `[height, width]`, exactly as packing does. `name` is the name
-/// of the file in errors.
+/// Reads the class numbers of a mask file, as integers `[height, width]`, exactly as packing does. The name may tell the
+/// format of the file. Errors do not contain it.
 #[pyfunction]
 pub(crate) fn mask_of<'py>(
     py: Python<'py>,
@@ -267,10 +267,10 @@ pub(crate) fn mask_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let content = content.as_bytes().to_vec();
     let mask = detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?;
-    let mask = mask.map_err(|error| match error.problem() {
-        // Drop the hint, because it names an option of packing that the caller does not have.
-        CubeProblem::Limit { .. } => LimitError::new_err(error.to_string()),
-        _ => raise(error),
+    let mask = mask.map_err(|error| {
+        // Drop the hint of a limit, because it names an option of packing that the caller does not have.
+        let hint = error.hint().filter(|_| !matches!(error.problem(), CubeProblem::Limit { .. }));
+        UsageError::new_err(told(error.reason(), &hint, voice()))
     })?;
     let (dtype, shape) = (mask.array.dtype(), mask.array.shape().to_vec());
     ndarray(py, dtype, &shape, mask.array.into_bytes())

@@ -22,7 +22,8 @@ from convert_support import content, jpeg
 import shardpack as sp
 from shardpack import _command
 from shardpack.convert import FORMATS
-from shardpack._command import _in_options, _layout, _two
+from shardpack._command import _layout, _two
+from shardpack._voice import ANY, is_command, option
 
 h5py = pytest.importorskip("h5py")
 
@@ -72,13 +73,36 @@ def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     missing = run("convert", "webdataset", tmp_path / "no.tar", tmp_path / "out", code=2).stderr
     assert "no such file" in missing and str(tmp_path / "no.tar") in missing
     assert not (tmp_path / "out").exists()
-    assert _in_options("hint: pass fields=['a', 'b']") == "hint: pass --fields a --fields b"
-    assert _in_options("hint: drop=['a b', 'c']") == "hint: --drop a b --drop c"
-    assert _in_options("hint: pass drop=[…] to leave") == "hint: pass --drop … to leave"
-    assert _in_options("hint: pass rename={'a': 'b', 'c': 'd'}") == "hint: pass --rename a=b --rename c=d"
-    assert _in_options("pass schema={'a': \"array:int32\"} or rename={'a': …}") == "pass --schema a=array:int32 or --rename a=…"
-    assert _in_options("hint: pass points=(17, 3) for poses") == "hint: pass --points 17,3 for poses"
-    assert _in_options("hint: pass on_bad_input='skip' to leave out samples") == "hint: pass --on-bad-input skip to leave out samples"
+    before = is_command.set(True)
+    try:
+        assert option(fields=["a", "b"]) == "--fields a --fields b" and option(drop=["a b", "c"]) == "--drop a b --drop c"
+        assert option(drop=[ANY]) == "--drop …" and option(rename={"a": "b", "c": ANY}) == "--rename a=b --rename c=…"
+        assert option(points=(17, 3)) == "--points 17,3" and option(on_bad_input="skip") == "--on-bad-input skip"
+        assert option(uneven=True, own_process=False) == "--uneven --no-own-process" and option(drop=["a\nb"]) == r"--drop a\nb"
+    finally:
+        is_command.reset(before)
+    assert option(schema={"a": "array:int32"}, window=ANY, points=(17, 3)) == "schema={'a': 'array:int32'}, window=…, points=(17, 3)"
+
+
+def test_messages_of_every_layer_speak_the_command_line(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.h5", tmp_path / "out"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.full((2, 4), 1e30, np.float32)
+        file["name"] = ["a", "b"]
+    run("convert", "hdf5", path, out, "--key", "name")
+    for options, said in (
+        (["--append", "--key", "name"], f"`{path}`, row 0: the dataset already has a sample with this key\nhint: pass `--on-known-key skip`"),
+        (["--append"], "hint: pass --drop name to leave the column out, or --rename name=… to"),
+        (["--append", "--key", "name", "--no-shuffle"], "cannot append with --no-shuffle: the"),
+        (["--force", "--key", "name", "--shard-size", "much"], "--shard-size: unknown unit `much`"),
+        (["--force", "--key", "name", "--values", "f16"], "\nhint: use `--values fixed --max-error E` to"),
+        (["--force", "--key", "name", "--values", "f16"], "\nhint: pass --on-bad-input skip to"),
+        (["--force", "--key", "name", "--values", "f16"], f"error: `{path}`, row 0: field `x`: the value"),
+    ):
+        assert said in run("convert", "hdf5", path, out, *options, code=2).stderr
+    with pytest.raises(sp.KnownKeyError, match=r"^sample `a`: the dataset already has .*\nhint: pass `on_known_key=\"skip\"`") as found:
+        sp.Writer(out, append=True).write({"x": np.zeros(4, np.float32)}, key="a")
+    assert found.value.reason.startswith("the dataset already has a sample with this key\nhint: ")  # type: ignore[attr-defined]
 
 
 def test_the_help_lists_the_formats_that_the_command_takes() -> None:
@@ -223,9 +247,9 @@ def test_notes_take_the_line_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with _command._Progress("converting") as progress:
         progress({"phase": "convert", "samples": 1, "total": 2, "skipped": 0, "seconds": 1.0})
-        warnings.warn("masks=['seg'] does more", UserWarning)
+        warnings.warn("a note\nhint: and its hint", UserWarning)
         progress({"phase": "convert", "samples": 2, "total": 2, "skipped": 0, "seconds": 2.0})
-    assert terminal.shown() == ["note: --masks seg does more", ""]
+    assert terminal.shown() == ["note: a note", "hint: and its hint", ""]
 
 
 @pytest.mark.parametrize("format", [name for name in FORMATS if name != "torchvision"])

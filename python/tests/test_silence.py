@@ -142,7 +142,7 @@ def floats() -> np.ndarray[Any, Any]:
 def test_floats_that_are_rounded_are_told(tmp_path: Path) -> None:
     (tmp_path / "cubes").mkdir()
     np.save(tmp_path / "cubes" / "a.npy", floats())
-    text = r'field `cube`: [\d,]+ of 1,024 values were rounded to float16, by up to 3\.\d+ \(sample `a.*`\)\nhint: pass values="keep"'
+    text = r"field `cube`: [\d,]+ of 1,024 values were rounded to float16, by up to 3\.\d+ \(sample `a.*`\)\nhint: pass values='keep'"
     with pytest.warns(UserWarning, match=text) as found:
         report = sp.pack(tmp_path / "cubes", tmp_path / "packed")
     told(list(found))
@@ -254,7 +254,7 @@ def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, mon
     for field in ("image", "left_photo", "img_2", "Pixels"):
         with sp.Writer(tmp_path / field, jpeg="keep") as writer:
             for name in (str(file), file.name, "gone.png"):
-                with pytest.raises(sp.UsageError, match=rf"field '{field}': expected a picture, found .*\nhint: pass pathlib.Path\(.*\"text\""):
+                with pytest.raises(sp.UsageError, match=rf"field '{field}': expected a picture, found .*\nhint: pass pathlib.Path\(.*'text'"):
                     writer.write({field: name})
             writer.write({field: file}, key="a")
         dataset = sp.Dataset(tmp_path / field)

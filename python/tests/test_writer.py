@@ -415,7 +415,7 @@ def test_what_was_made_for_a_model_is_no_picture(tmp_path: Path) -> None:
                 writer.write({"image": rgb})
             with pytest.raises(sp.UsageError, match="found uint8 of shape .1, 20, 30."):
                 writer.write({"image": rgb[:1]})
-            with pytest.raises(sp.UsageError, match='found float32 of shape.*\n.*"image": "array"'):
+            with pytest.raises(sp.UsageError, match=r"found float32 of shape.*\n.*'image': 'array'"):
                 writer.write({"image": rgb.astype(np.float32)})
             writer.write({"image": rgb.transpose(1, 2, 0)})
     with sp.Writer(tmp_path / "arrays", {"image": "array"}) as writer:

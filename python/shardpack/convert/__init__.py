@@ -17,7 +17,7 @@ from .._similar import did_you_mean
 from .._url import is_url
 from ._fields import Fields
 from ._run import Progress, Run
-from ._source import RAW, Source, SourceError, shown
+from ._source import RAW, Source, SourceError, option, shown
 
 __all__ = ["FORMATS", "SourceError", "convert"]
 
@@ -133,9 +133,9 @@ def convert(
     if on_known_key not in ("stop", "skip"):
         raise ValueError(f"on_known_key: expected 'stop' or 'skip', found: {on_known_key!r}")
     if on_known_key != "stop" and not append:
-        raise TypeError("on_known_key needs append=True")
+        raise TypeError(f"on_known_key needs {option(append=True)}")
     if isinstance(drop, str):
-        raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: pass drop=[{drop!r}]")
+        raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: pass {option(drop=[drop])}")
     classes = names("classes", classes)
     module = importlib.import_module(f".{format}", __name__)
     of_format, of_writer = _split_options(format, module.open, options, append)

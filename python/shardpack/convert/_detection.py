@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ._files import Elsewhere, open_inside, open_regular
 from ._sizes import PictureSize, size_of
-from ._source import SourceError, shown
+from ._source import SourceError, option, shown
 from ._values import not_picture, picture_type
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
@@ -39,7 +39,7 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
 def _elsewhere(path: Path, inside: Path, real: object) -> str:
     return (
         f"`{shown(path)}` is outside `{shown(inside)}`: it leads to `{shown(real)}`\n"
-        "hint: pass follow_links=True to read files outside this folder"
+        f"hint: pass {option(follow_links=True)} to read files outside this folder"
     )
 
 

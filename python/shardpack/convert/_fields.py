@@ -11,7 +11,7 @@ import numpy as np
 
 from .._shardpack import is_mask
 from ._masks import check_size, class_numbers
-from ._source import Source, SourceError, refuse_columns, same, shown
+from ._source import ANY, Source, SourceError, option, refuse_columns, same, shown
 from ._values import kind_of
 
 IMAGE_NAMES = ("image", "images", "img", "jpg", "jpeg", "picture", "image/encoded", "image_raw", "pixels")
@@ -97,7 +97,7 @@ class Fields:
             if name not in known:
                 raise SourceError(
                     f"{where}: the dataset has no field `{shown(name)}` for the column {column!r}; its fields are {', '.join(known)}\n"
-                    f"hint: pass drop=[{column!r}] to leave the column out, or rename={{{column!r}: …}} to store it in "
+                    f"hint: pass {option(drop=[column])} to leave the column out, or {option(rename={column: ANY})} to store it in "
                     "another field"
                 )
         for name, kind in known.items():
@@ -150,7 +150,7 @@ class Fields:
         wanted = self.mask_types[name]
         if not np.can_cast(numbers.dtype, wanted):
             wide = np.promote_types(numbers.dtype, wanted)
-            hint = f"\nhint: pass schema={{{name!r}: 'array:{wide}'}} to store all masks as {wide}"
+            hint = f"\nhint: pass {option(schema={name: f'array:{wide}'})} to store all masks as {wide}"
             raise SourceError(
                 f"column {self.masks[name]!r}: the mask has {numbers.dtype} class numbers, but field `{shown(name)}` "
                 f"stores {wanted}{hint if self.known is None else ''}"
@@ -167,7 +167,7 @@ class Fields:
             raise SourceError(
                 f"{where}: the source has columns whose fields have reserved names: {', '.join(columns)}; the fields "
                 f"{', '.join(_OF_PICTURES)} are derived from the picture\n"
-                f"hint: pass drop={columns} to leave the columns out, or rename={renamed}"
+                f"hint: pass {option(drop=columns)} to leave the columns out, or {option(rename=renamed)}"
             )
 
     def _classes(self, source: Source) -> Sequence[str] | None:
@@ -206,7 +206,7 @@ class Fields:
             if name in taken:
                 raise SourceError(
                     f"{where}: columns {taken[name]!r} and {column!r} would both become field `{shown(name)}`\n"
-                    f"hint: pass rename={{{column!r}: '{name}_2'}}{_if_masks(source, column, name)}"
+                    f"hint: pass {option(rename={column: f'{name}_2'})}{_if_masks(source, column, name)}"
                 )
             taken[name] = column
         return names
@@ -244,7 +244,7 @@ class Fields:
         known = ", ".join(map(repr, self.names))
         raise SourceError(
             f"column {column!r} is not in the first sample, whose columns are {known}\n"
-            f"hint: pass drop=[{column!r}] to leave it out"
+            f"hint: pass {option(drop=[column])} to leave it out"
         )
 
 
@@ -252,27 +252,27 @@ def _whole(column: str, value: Any) -> Any:
     if not isinstance(value, (float, np.floating)):
         return value
     if not float(value).is_integer():
-        hint = "pass schema={'label': 'float64'} to store numbers that are not classes"
+        hint = f"pass {option(schema={'label': 'float64'})} to store numbers that are not classes"
         raise SourceError(f"column {column!r}: expected a class number or name, found {value}\nhint: {hint}")
     return int(value)
 
 
 def _mask_note(column: str, name: str, has_option: bool) -> str:
     if has_option:
-        hint = f"pass masks=[{column!r}] to store the class numbers"
+        hint = f"pass {option(masks=[column])} to store the class numbers"
     else:
         hint = "store the masks in the source as arrays of class numbers"
     return (
         f"field `{shown(name)}` is named like a mask, but is stored as pictures, which loaders convert to RGB and "
         "resize like photos\n"
-        f"hint: {hint}, or pass schema={{{name!r}: 'image'}} if these are photos"
+        f"hint: {hint}, or pass {option(schema={name: 'image'})} if these are photos"
     )
 
 
 def _if_masks(source: Source, column: str, name: str) -> str:
     if name != "image" or source.masks is None:
         return ""
-    return f"; if column {column!r} contains masks, pass rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
+    return f"; if column {column!r} contains masks, pass {option(rename={column: 'mask'})} and {option(masks=[column])}"
 
 
 def field_name(column: str) -> str:

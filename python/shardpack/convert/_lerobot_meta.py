@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ._files import Elsewhere, open_inside, open_regular
-from ._source import Problem, SourceError, shown
+from ._source import Problem, SourceError, option, shown
 from ._values import DTYPES, parse_json, shorten
 from .parquet import Table, rows_of
 
@@ -54,7 +54,7 @@ class Folder:
         except FileNotFoundError:
             raise ValueError(f"the file {self.named(name)} is missing") from None
         except Elsewhere as error:
-            hint = "pass follow_links=True to follow such links"
+            hint = f"pass {option(follow_links=True)} to follow such links"
             raise ValueError(f"{self.named(name)}: {error}\nhint: {hint}") from None
         except ValueError as error:
             raise ValueError(f"{self.named(name)}: {error}") from error

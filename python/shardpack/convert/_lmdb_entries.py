@@ -178,9 +178,11 @@ def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
+        from .._voice import option
+
         return Failed(
             "the process that reads the environment stopped sending data, but did not exit\n"
-            "hint: pass own_process=False to read the environment in this process instead"
+            f"hint: pass {option(own_process=False)} to read the environment in this process instead"
         )
     if -code in _OF_BAD_MEMORY:
         how = signal.Signals(-code).name

@@ -9,14 +9,14 @@ import numpy as np
 
 from .. import _shardpack
 from ._sizes import size_of
-from ._source import SourceError
+from ._source import SourceError, option
 from ._values import is_picture_object, picture_type
 
 
 def as_masks(masks: Collection[str]) -> frozenset[str]:
     """Check that the option ``masks`` is a list of names, not a single name, and return the names."""
     if isinstance(masks, str):
-        raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: pass masks=[{masks!r}]")
+        raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: pass {option(masks=[masks])}")
     return frozenset(masks)
 
 
@@ -58,7 +58,7 @@ def class_numbers(column: str, value: Any) -> Any:
     try:
         return _shardpack.mask_of(column, content)
     except ValueError as error:
-        raise SourceError(f"column {str(error).replace(f'`{column}`', repr(column), 1)}") from error
+        raise SourceError(f"column {column!r}: {error}") from error
 
 
 def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:

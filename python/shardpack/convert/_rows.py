@@ -17,7 +17,7 @@ import numpy as np
 from ._arrays import USUAL_BYTES, Column, Tree, Varying, gathered, length
 from ._bounds import Expansion, check_whole
 from ._files import SPLITS
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, refuse_columns, shown
+from ._source import ANY, Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, option, refuse_columns, shown
 from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
@@ -56,7 +56,7 @@ def open_tree(
         if len(tree) > _MOST_COLUMNS:
             raise SourceError(
                 f"{where}: {len(tree)} arrays and groups would become columns, but the limit is {_MOST_COLUMNS}\n"
-                "hint: pass samples='groups' to make each array and each group a sample"
+                f"hint: pass {option(samples='groups')} to make each array and each group a sample"
             )
         return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes, expansion)
     if samples == "auto":
@@ -127,16 +127,16 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     if splits:
         raise SourceError(
             f"{where} contains several splits: {', '.join(splits)}\n"
-            f"hint: pass group={splits[0]!r} to convert one of them"
+            f"hint: pass {option(group=splits[0])} to convert one of them"
         )
     if not columns:
         return
     found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in columns.items())
     if others:
-        few = ", ".join(map(repr, others[:10])) + (", …" if len(others) > 10 else "")
+        few = others[:10] + [ANY] * (len(others) > 10)
         raise SourceError(
             f"{where} has both arrays and groups, so it is unclear which of them are the samples; the arrays are {found}\n"
-            f"hint: pass drop=[{few}] to leave the groups out, or samples='groups' to make each array and each "
+            f"hint: pass {option(drop=few)} to leave the groups out, or {option(samples='groups')} to make each array and each "
             "group a sample"
         )
     if (
@@ -145,7 +145,7 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
     ):
         raise SourceError(
             f"{where}: the first axes of the arrays differ in length, so the number of samples is unclear: {found}\n"
-            "hint: pass drop=[…] to leave arrays out, or samples='groups' to make each array a sample"
+            f"hint: pass {option(drop=[ANY])} to leave arrays out, or {option(samples='groups')} to make each array a sample"
         )
 
 
@@ -176,7 +176,7 @@ def _by_rows(
     if len(lengths) != 1:
         found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items())
         raise SourceError(
-            f"{where}: the first axes of the arrays differ in length: {found}\nhint: pass drop=[…] to leave arrays out"
+            f"{where}: the first axes of the arrays differ in length: {found}\nhint: pass {option(drop=[ANY])} to leave arrays out"
         )
     if key is not None and (key not in taken or taken[key].kind != "text"):
         why = f"`drop` leaves out the array {key!r}" if key in columns and key in drop else f"there is no text array {key!r}"
@@ -290,7 +290,7 @@ def _by_groups(
     attributes: bool,
 ) -> Source:
     if key is not None:
-        raise SourceError(f"{where}: key={key!r} does not apply, because the key of a sample is the name of its group")
+        raise SourceError(f"{where}: {option(key=key)} does not apply, because the key of a sample is the name of its group")
     there = list(tree)
     names = [name for name in there if name not in drop]
     left_out = drop.intersection(there)
@@ -316,7 +316,7 @@ def _with_attributes(
             names = ", ".join(map(repr, left))
             notes.append(
                 f"group attributes are not converted: {names} (first found in {at})\n"
-                f"hint: pass attributes=True to convert them to columns, or drop=[{names}] to silence this note"
+                f"hint: pass {option(attributes=True)} to convert them to columns, or {option(drop=left)} to silence this note"
             )
         return values | {name: None for name in found if name in drop}
     for name in found:

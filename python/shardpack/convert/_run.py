@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, Union
 
 import numpy as np
@@ -16,7 +17,7 @@ from .. import _warn
 from .._shardpack import KnownKeyError, RepeatedKeyError, cores, option_names
 from .._similar import did_you_mean
 from ._fields import Fields
-from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, dropped_nothing, printable
+from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, dropped_nothing, option, printable
 
 _LISTED = 1000
 _SECONDS_BETWEEN_REPORTS = 0.1
@@ -186,7 +187,7 @@ class Run:
         key = f"{self.first_number + self.taken:08d}" if item.key is None else item.key
         order = self.taken if ordered else None
         self.taken += 1
-        pending.append((item, pool.submit(self._write, writer, values, key, order)))
+        pending.append((item, pool.submit(copy_context().run, self._write, writer, values, key, order)))
 
     def _write(self, writer: Any, values: Mapping[str, Any], key: str, order: int | None) -> None:
         values = self.fields.decoded(values)
@@ -216,7 +217,7 @@ class Run:
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
         # Name the sample as the source does, not as the writer does.
-        text = str(error).removeprefix(f"sample `{sample.key}`: ")
+        text = getattr(error, "reason", str(error))
         if hint and isinstance(error, RepeatedKeyError):
             # Leave out the key, because `where` contains it.
             text = f"another sample has this key\nhint: {hint}"
@@ -229,7 +230,7 @@ class Run:
         self, message: str, key: str | None = None, cause: Exception | None = None, samples: int | None = 1
     ) -> None:
         if not self.skip:
-            hint = "pass on_bad_input='skip' to leave out samples that cannot be converted"
+            hint = f"pass {option(on_bad_input='skip')} to leave out samples that cannot be converted"
             raise SourceError(f"{message}\nhint: {hint}") from cause
         self.skipped += 1 if samples is None else samples
         self.skipped_exact &= samples is not None

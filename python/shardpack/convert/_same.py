@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._source import SourceError, shown
+from ._source import SourceError, option, shown
 from ._values import DTYPES
 
 
@@ -47,7 +47,7 @@ class SameType:
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             of = "" if self._asked else f" (the type of {'this field in the dataset' if self._follows else 'the first sample'})"
             # A hint to pass float64 would not help if the values do not fit float64.
-            hint = "" if self._follows or self._dtype == np.float64 else "\nhint: pass dtype='float64' to store all samples as float64"
+            hint = "" if self._follows or self._dtype == np.float64 else f"\nhint: pass {option(dtype='float64')} to store all samples as float64"
             raise SourceError(
                 f"{where}: field `{shown(self._field)}`: cannot store {array.dtype} values from {array.min():g} to "
                 f"{array.max():g} exactly as {self._dtype}{of}{hint}"

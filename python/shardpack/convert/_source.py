@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from .._similar import did_you_mean
+from .._voice import ANY as ANY
+from .._voice import option as option
+from .._voice import shown as shown
 
 if TYPE_CHECKING:
     from ._same import SameType
@@ -53,19 +56,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "\n".join(map(shown, text.split("\n")))
-
-
-def shown(value: object) -> str:
-    r"""Return a value of the source on one line, for use in a message. A line break in the value could otherwise fake a
-    hint.
-
-    >>> print(shown("x\nhint: …"))
-    x\nhint: …
-    """
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 class Sample(NamedTuple):
@@ -150,10 +140,9 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
     if not refused:
         return
     listed = "\n".join(f"  {shown(column)}: {reason}" for column, reason in refused.items())
-    names = ", ".join(repr(column) for column in refused)
     count = "1 column cannot" if len(refused) == 1 else f"{len(refused)} columns cannot"
     them = "it" if len(refused) == 1 else "them"
-    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: pass drop=[{names}] to leave {them} out")
+    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: pass {option(drop=list(refused))} to leave {them} out")
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Union
 
 from ._files import open_inside, open_regular
-from ._source import SourceError, shown
+from ._source import SourceError, option, shown
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -45,7 +45,7 @@ def find(
             if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(root):
                 raise SourceError(
                     f"`{shown(path)}` is a link that points outside `{shown(start)}`, to `{shown(path.resolve())}`\n"
-                    "hint: pass follow_links=True to follow such links"
+                    f"hint: pass {option(follow_links=True)} to follow such links"
                 )
             if path != start and not accepts(path):
                 continue

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._source import SourceError
+from ._source import ANY, SourceError, option
 
 DTYPES = frozenset(
     ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
@@ -176,7 +176,7 @@ def kind_of(field: str, value: Any) -> str:
         return "image"
     if value is None:
         raise SourceError(
-            f"the first sample has None here, which could be any kind of field: pass schema={{{field!r}: …}}"
+            f"the first sample has None here, which could be any kind of field: pass {option(schema={field: ANY})}"
         )
     raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._detection import check_inside, check_names, checked_size, folder, is_file, numbers, picture
 from ._sizes import size_of
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, shown
+from ._source import ANY, Item, Problem, Sample, Source, SourceError, check_drop, option, shown
 from ._values import parse_json
 
 _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
@@ -176,7 +176,7 @@ def _folder(
         raise SourceError(
             f"`{shown(path)}`: cannot find the picture `{shown(first)}` next to this file, in the folder above, "
             f"or in `{shown(split)}`, `images` or `images/{shown(split)}` under these two folders\n"
-            "hint: pass the folder with the pictures: images='…'"
+            f"hint: pass the folder with the pictures: {option(images=ANY)}"
         )
     # The annotation file is in the dataset's folder or a subfolder of it, so accept links within the parent folder.
     return folder(found, "with the pictures", None if follow else path.parent.parent.resolve())
@@ -208,7 +208,7 @@ def _refuse_corners(
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
             f"`{shown(path)}`: {beyond} of {len(found)} boxes extend beyond their pictures if read as left, top, width, height\n"
-            "hint: pass boxes='xyxy' if they are left, top, right, bottom, or boxes='xywh' to convert them as they are"
+            f"hint: pass {option(boxes='xyxy')} if they are left, top, right, bottom, or {option(boxes='xywh')} to convert them as they are"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ._same import SameType
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, shown
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, option, shown
 from ._tree import Open, PathLike, find
 from ._values import check_array
 
@@ -290,7 +290,7 @@ def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
         raise ValueError(
             f"a volume needs greyscale slices, but this file has {dataset.SamplesPerPixel} values per pixel\n"
-            "hint: pass samples='files' to make each file a sample"
+            f"hint: pass {option(samples='files')} to make each file a sample"
         )
     pixels = _pixels(slices)
     return [pixels] if len(slices) == 1 else list(pixels)
@@ -350,12 +350,12 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
         row, column = np.reshape(np.asarray(orientations[0], np.float64), (2, 3))
         normal = np.cross(row, column)
         if any(list(one) != list(orientations[0]) for one in orientations):
-            raise SourceError(f"{where}: the slices have different orientations\nhint: pass samples='files' to make each file a sample")
+            raise SourceError(f"{where}: the slices have different orientations\nhint: pass {option(samples='files')} to make each file a sample")
         places = [(float(np.dot(normal, np.asarray(one, np.float64))), 0.0) for one in positions]
     order = sorted(range(len(slices)), key=places.__getitem__)
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
     if twice is not None:
-        raise SourceError(f"{where}: two slices have the same {'position' if placed else 'instance number'}, {twice[0]:g}\nhint: pass samples='files' to make each file a sample")
+        raise SourceError(f"{where}: two slices have the same {'position' if placed else 'instance number'}, {twice[0]:g}\nhint: pass {option(samples='files')} to make each file a sample")
     if placed and not uneven:
         _check_even([places[i][0] for i in order], where)
     return order
@@ -375,7 +375,7 @@ def _check_even(places: list[float], where: str) -> None:
     raise SourceError(
         f"{where}: the gaps between the {len(places)} slices are uneven: the median is {usual:g} mm, but the slices at "
         f"{places[at]:g} mm and {places[at + 1]:g} mm are {gaps[at]:g} mm apart{others}\n"
-        "hint: look for a missing slice, or pass uneven=True to accept the series"
+        f"hint: look for a missing slice, or pass {option(uneven=True)} to accept the series"
     )
 
 
@@ -384,7 +384,7 @@ def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, 
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
-        raise SourceError(f"{where}: the slices have different shapes: {found}\nhint: pass samples='files' to make each file a sample")
+        raise SourceError(f"{where}: the slices have different shapes: {found}\nhint: pass {option(samples='files')} to make each file a sample")
     if len(planes) == 1 and planes[0].ndim == 3:
         return planes[0]
     # NumPy chooses the smallest integer type that can hold the values of all slices.

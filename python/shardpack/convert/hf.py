@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ._files import refuse_gap
-from ._source import Source, SourceError, library, shown
+from ._source import Source, SourceError, library, option, shown
 from .parquet import Table, of_tables
 
 _MOST_FILES = 100_000
@@ -117,7 +117,7 @@ def _choose(files: list[_File], where: str, split: str | None, config: str | Non
         if chosen is None and len(known) > 1:
             some = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
             raise SourceError(
-                f"`{shown(where)}` has several {name}s: {some}\nhint: pass one of them, such as {name}={known[-1]!r}"
+                f"`{shown(where)}` has several {name}s: {some}\nhint: pass one of them, such as {option(**{name: known[-1]})}"
             )
         if chosen is not None and chosen not in known:
             some = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")

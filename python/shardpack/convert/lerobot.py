@@ -15,7 +15,7 @@ import numpy as np
 from ._bounds import check_whole
 from ._frames import FrameOptions, Video, jpeg_of_picture
 from ._lerobot_meta import Clip, Episode, Feature, Folder, Meta, read_meta, refused
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns, shown
+from ._source import ANY, Item, Problem, Sample, Source, SourceError, check_drop, library, option, refuse_columns, shown
 from ._values import looks_pickled, shorten
 from .parquet import Table, rows_of
 from .webdataset import MOST_FRAMES
@@ -74,7 +74,7 @@ def open(
     check_drop(where, drop, [*meta.names, "task"])
     if len(set(columns)) < len(columns):
         what = "a feature has the name `task`, which is the column of the tasks"
-        raise SourceError(f"{where}: {what}\nhint: pass drop=['task']")
+        raise SourceError(f"{where}: {what}\nhint: pass {option(drop=['task'])}")
     refuse_columns(where, refused(meta.features))
     if any(one.dtype == "video" for one in meta.features):
         library("av", "lerobot")
@@ -187,7 +187,7 @@ class _Reader:
         if most > MOST_FRAMES:
             raise ValueError(
                 f"{most} frames in one sample are too many: the limit is {MOST_FRAMES}\n"
-                "hint: pass window=… to make a sample of each window of frames"
+                f"hint: pass {option(window=ANY)} to make a sample of each window of frames"
             )
         named = self._folder.named(episode.file)
         with ExitStack() as stack:
@@ -249,7 +249,7 @@ class _Reader:
         if window.bytes > self._options.most_bytes:
             raise ValueError(
                 f"a sample takes more than {self._options.most_bytes} bytes\n"
-                "hint: raise max_sample_bytes, or pass window=… to make a sample of each window of frames"
+                f"hint: raise max_sample_bytes, or pass {option(window=ANY)} to make a sample of each window of frames"
             )
         if self._meta.tasks is not None:
             task = self._meta.tasks.get(values["task_index"])

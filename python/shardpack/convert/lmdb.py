@@ -12,7 +12,7 @@ import numpy as np
 from ._lmdb_entries import Damage, Entry, Failed, read, read_in_child
 from ._example import messages, signed, wire_fields
 from ._masks import as_masks
-from ._source import Item, Problem, Sample, Source, SourceError, library, shown
+from ._source import Item, Problem, Sample, Source, SourceError, library, option, shown
 from ._values import first_bytes, looks_pickled, not_picture, picture_type
 
 _NOT_SAMPLES = frozenset([b"__len__", b"__keys__", b"num-samples", b"length"])
@@ -95,7 +95,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
     except OSError as error:
         raise SourceError(
             f"`{shown(path)}`: cannot start a process to read the database: {error}\n"
-            "hint: pass own_process=False to read it in this process instead; damaged data may then crash this process"
+            f"hint: pass {option(own_process=False)} to read it in this process instead; damaged data may then crash this process"
         ) from error
 
 

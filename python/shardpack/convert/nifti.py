@@ -11,7 +11,7 @@ import numpy as np
 
 from ._files import open_regular
 from ._same import SameType
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, shown
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, option, shown
 from ._tree import Open, PathLike, find
 from ._values import check_array
 
@@ -162,8 +162,8 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
     return (
         "field `volume`: the file does not say whether its first axis is time or channels, so it is treated as time: "
         f"[{axes}] ({where})\n"
-        "hint: if it is channels, pass channels='last' to store [z, y, x, c] (needed to load patches), or "
-        "channels='first' to store [c, z, y, x]"
+        f"hint: if it is channels, pass {option(channels='last')} to store [z, y, x, c] (needed to load patches), or "
+        f"{option(channels='first')} to store [c, z, y, x]"
     )
 
 
@@ -180,7 +180,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
     if volume.ndim != 4:
         shape = list(volume.shape)
         raise SourceError(
-            f"`{shown(path)}`: channels={channels!r} needs a volume with 3 or 4 axes, but this volume has shape {shape}"
+            f"`{shown(path)}`: {option(channels=channels)} needs a volume with 3 or 4 axes, but this volume has shape {shape}"
         )
     meta["axes"][0] = "c"
     if channels == "last":
@@ -234,7 +234,7 @@ def _check_affine(
         raise SourceError(
             f"`{shown(path)}`: the mask is not aligned with its volume `{shown(of)}`: their affines place the corners "
             f"up to {apart:.3g} units apart (mask: {_rows(mask)}, volume: {_rows(volume)})\n"
-            "hint: resample the mask to the volume, or pass any_affine=True to ignore affines"
+            f"hint: resample the mask to the volume, or pass {option(any_affine=True)} to ignore affines"
         )
 
 

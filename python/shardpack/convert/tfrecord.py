@@ -15,7 +15,7 @@ import numpy as np
 from ._example import parse_example
 from ._files import Paths, list_files
 from ._masks import as_masks
-from ._source import Item, Problem, Sample, Source, SourceError, library, shown
+from ._source import ANY, Item, Problem, Sample, Source, SourceError, library, option, shown
 from ._values import picture_type
 
 _SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrec", ".record")
@@ -175,7 +175,7 @@ class _Features:
         if not stored:
             raise ValueError(
                 "cannot tell the type of this feature, because its first list of values is empty\n"
-                f"hint: pass drop=[{name!r}] to leave the feature out"
+                f"hint: pass {option(drop=[name])} to leave the feature out"
             )
         is_text = name in self.text if self.text is not None else all(_is_text(value) for value in stored)
         if name == self.key:
@@ -185,7 +185,7 @@ class _Features:
         if not is_text:
             raise ValueError(
                 f"found {len(stored)} byte strings, but only lists of text are supported\n"
-                f"hint: pass drop=[{name!r}] to leave the feature out"
+                f"hint: pass {option(drop=[name])} to leave the feature out"
             )
         return lambda stored: [value.decode("utf-8") for value in _strings(stored)]
 
@@ -225,7 +225,7 @@ def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
     if len(numbers) != 1:
         raise ValueError(
             f"expected one number as in the first record, found {len(numbers)}\n"
-            "hint: leave the feature out with drop=[…], or write the same number of values in every record"
+            f"hint: leave the feature out with {option(drop=[ANY])}, or write the same number of values in every record"
         )
     return numbers[0]
 

@@ -21,7 +21,7 @@ from ._bounds import check_whole
 from ._files import Paths
 from ._masks import as_masks
 from ._objects import ObjectFile, list_objects
-from ._source import Item, Problem, Sample, Source, SourceError, shown
+from ._source import Item, Problem, Sample, Source, SourceError, option, shown
 from ._values import looks_pickled, not_picture, parse_int, parse_json, parse_npy, picture_type, shorten
 
 PICTURES = frozenset(["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"])
@@ -105,7 +105,7 @@ def open(
         _samples(files, frozenset(drop), prefix_keys, max_sample_bytes, frames),
         classes=classes,
         field_name=field_name,
-        repeated_keys="pass prefix_keys=True to put the tar's name before each key",
+        repeated_keys=f"pass {option(prefix_keys=True)} to put the tar's name before each key",
         masks=as_masks(masks),
     )
 
@@ -456,7 +456,7 @@ def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any
     if last in PICKLES or (last not in TEXTS and looks_pickled(data)):
         raise ValueError(
             "the data is a pickle, and pickles are not loaded because they can run code\n"
-            f"hint: pass drop=[{extension!r}] to leave these members out"
+            f"hint: pass {option(drop=[extension])} to leave these members out"
         )
     if last in NUMBERS:
         return _number(data)

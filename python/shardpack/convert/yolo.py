@@ -12,7 +12,7 @@ import numpy as np
 
 from ._detection import PICTURES, check_names, folder, is_folder, numbers, outside, picture, short, text
 from ._files import SPLITS
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, shown
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, option, shown
 from ._values import parse_int
 
 _CONFIG = "data.yaml"
@@ -65,13 +65,13 @@ def open(
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
-        option, points = ("points", points) if points else ("kpt_shape", config.get("kpt_shape"))
+        key, points = ("points", points) if points else ("kpt_shape", config.get("kpt_shape"))
         base = config_path.parent if root is None else folder(Path(root), "with the dataset (`root`)")
         inside = None if follow_links else base.resolve()
         images = _pictures(config_path, config, split, base, inside)
         said = f"`{shown(config_path)}`: "
     else:
-        option, base = "points", folder(path, "with `images` and `labels`")
+        key, base = "points", folder(path, "with `images` and `labels`")
         inside = None if follow_links else base.resolve()
         images = folder(base / "images" / (split or ""), "with the pictures", inside)
         notes += _merged(images) if split is None else []
@@ -80,7 +80,7 @@ def open(
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
         raise SourceError(
-            f"{said}`{option}` must be (POINTS, VALUES) with 2 or 3 values per point, such as (17, 3), "
+            f"{said}`{key}` must be (POINTS, VALUES) with 2 or 3 values per point, such as (17, 3), "
             f"found: {short(points)}"
         )
     check_drop(f"`{shown(path)}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
@@ -100,7 +100,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
             f"`{shown(path)}` lists several splits: {', '.join(splits)}\n"
-            f"hint: pass split='{next(iter(splits))}', or convert each split and join them with sp.concat"
+            f"hint: pass {option(split=next(iter(splits)))}, or convert each split and join them with sp.concat"
         )
     split = split or next(iter(splits), None)
     entry = config.get(split, f"images/{split}") if split else "images"
@@ -115,7 +115,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     try:
         return folder(found, f"with the pictures for {split!r}" if split else "with the pictures", inside)
     except SourceError as error:
-        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: set the dataset's folder with root='FOLDER'"
+        hint = "" if is_folder(base) and not is_folder(found) else f"\nhint: set the dataset's folder with {option(root='FOLDER')}"
         raise SourceError(f"`{shown(path)}`: {error}{hint}") from None
 
 
@@ -124,7 +124,7 @@ def _merged(root: Path) -> list[str]:
     splits = [name for name in SPLITS if (root / name).is_dir()]
     if len(splits) < 2:
         return []
-    return [f"`{shown(root)}`: all splits are converted into one dataset: {', '.join(splits)}\nhint: pass split='{splits[0]}' to convert only one"]
+    return [f"`{shown(root)}`: all splits are converted into one dataset: {', '.join(splits)}\nhint: pass {option(split=splits[0])} to convert only one"]
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
@@ -202,7 +202,7 @@ class _Reader:
             if not words:
                 continue
             if len(words) != width + 1:
-                hint = "" if self.points or len(words) < 7 else "\nhint: pass points=(17, 3) for poses; polygons are not supported"
+                hint = "" if self.points or len(words) < 7 else f"\nhint: pass {option(points=(17, 3))} for poses; polygons are not supported"
                 raise ValueError(
                     f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found {len(words)} "
                     f"values{hint}"

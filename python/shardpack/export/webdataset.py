@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._size import Size, size
+from .._voice import option
 from ..convert._values import picture_type
 from ..convert.webdataset import MOST_FRAMES, PICTURES
 from ._samples import Samples
@@ -44,7 +45,7 @@ def write(
             if name in seen:
                 raise ValueError(
                     f"the keys `{seen[name]}` and `{key}` both become `{name}` in a tar\n"
-                    "hint: pass keys='number' to name the samples by number instead"
+                    f"hint: pass {option(keys='number')} to name the samples by number instead"
                 )
             seen[name] = key
             members = []
@@ -52,7 +53,7 @@ def write(
                 if isinstance(value, list):
                     if len(value) > MOST_FRAMES:
                         others = [other for other in values if other != field]
-                        hint = f"\nhint: pass fields={others} to leave the field out" if others else ""
+                        hint = f"\nhint: pass {option(fields=others)} to leave the field out" if others else ""
                         raise ValueError(
                             f"sample `{key}`, field `{field}`: the clip has {len(value)} frames, but `convert` can read back "
                             f"at most {MOST_FRAMES}{hint}"

@@ -12,6 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from .._size import Size, size
+from .._voice import option
 from ..convert._source import library
 from ._samples import Samples
 
@@ -36,7 +37,7 @@ def write(samples: Samples, out: Path, *, shard_size: Size = "64MiB") -> dict[st
     shard_bytes = size("shard_size", shard_size)
     if taken := [name for name in samples.kinds if name in _TAKEN]:
         others = [name for name in samples.kinds if name not in _TAKEN]
-        hint = f"\nhint: pass fields={others} to leave the field out" if others else ""
+        hint = f"\nhint: pass {option(fields=others)} to leave the field out" if others else ""
         raise ValueError(f"field `{taken[0]}` cannot be exported: the Zarr group itself uses this name{hint}")
     with warnings.catch_warnings():
         # Zarr warns that variable-length strings are not part of the core specification.

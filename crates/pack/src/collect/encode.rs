@@ -1,6 +1,6 @@
 //! Encodes the values of a sample as a record, on the thread that adds the sample.
 
-use super::error::{CollectError, Result};
+use super::error::{CollectError, Result, SampleRefusal};
 use super::kind::Kind;
 use super::labels::LabelClasses;
 use super::layout::{FieldEncoder, LayoutOrigin, ProgramField, ProgramLayout};
@@ -15,6 +15,7 @@ use shardpack_format::{Dtype, FRAME_BYTES, Hint, Limits, Setting, bug, check_jso
 use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
+use std::fmt;
 
 /// The option `sample` checks one picture in this many.
 const LOOKED_AT: u64 = 32;
@@ -183,7 +184,7 @@ impl From<SampleError> for NoPicture {
 }
 
 impl FieldOfSample<'_> {
-    fn misfit(&self, text: impl Into<String>, hint: impl Into<Hint>) -> CollectError {
+    fn misfit(&self, text: impl fmt::Display, hint: impl Into<Hint>) -> CollectError {
         CollectError::misfit(self.key, &self.field.name, text, hint)
     }
 
@@ -192,11 +193,8 @@ impl FieldOfSample<'_> {
     }
 
     fn refused(&self, source: impl Into<SampleError>) -> CollectError {
-        CollectError::Encode {
-            key: self.key.to_owned(),
-            field: self.field.name.clone(),
-            source: Box::new(source.into()),
-        }
+        let refusal = SampleRefusal::Encode { field: self.field.name.clone(), source: Box::new(source.into()) };
+        CollectError::Sample { key: self.key.to_owned(), refusal }
     }
 
     fn scalar(&self, dtype: Dtype, value: Option<&SampleValue>) -> Result<Vec<u8>> {

@@ -4,6 +4,7 @@ use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, Note, SystemError, Voice, visible_path};
 use shardpack_io::Cause;
 use shardpack_recipe::ArgumentError;
+use std::fmt;
 use std::io::ErrorKind as CauseKind;
 use std::path::{Path, PathBuf};
 
@@ -24,53 +25,19 @@ pub enum CollectError {
         /// Error from the operating system.
         source: Cause,
     },
-    /// A value does not fit the schema, or is missing.
-    #[error("sample `{}`: field `{field}`: {text}", key.escape_debug())]
-    Misfit {
-        /// Key of the sample.
-        key: String,
-        /// Name of the field.
-        field: String,
-        /// Why the value does not fit.
-        text: String,
-        /// Hint for the user. May be empty.
-        hint: Hint,
-    },
-    /// A value cannot be stored with these options.
-    #[error("sample `{}`: field `{field}`: {source}", key.escape_debug())]
-    Encode {
-        /// Key of the sample.
-        key: String,
-        /// Name of the field.
-        field: String,
-        /// Error from encoding the value.
-        source: Box<SampleError>,
-    },
-    /// The sample's key, position or size is not allowed.
-    #[error("sample `{}`: {text}", key.escape_debug())]
+    /// A sample cannot be added.
+    #[error("sample `{}`: {refusal}", key.escape_debug())]
     Sample {
         /// Key of the sample.
         key: String,
-        /// Why the sample cannot be stored.
-        text: String,
-        /// Hint for the user. May be empty.
-        hint: Hint,
+        /// Why it cannot be added.
+        refusal: SampleRefusal,
     },
     /// Two samples have the same key.
     #[error("sample key `{}` occurs twice", key.escape_debug())]
     RepeatedKey {
         /// The repeated key.
         key: String,
-    },
-    /// The existing dataset already has a sample with this key.
-    #[error("sample `{}`: the dataset already has {held} with this key", key.escape_debug())]
-    KnownKey {
-        /// The key.
-        key: String,
-        /// Phrase for the existing sample, such as `a sample`.
-        held: &'static str,
-        /// Hint for the user.
-        hint: Hint,
     },
     /// An argument is not valid or does not fit the dataset, the options contradict each other, or a record does not
     /// fit the format.
@@ -87,16 +54,48 @@ pub enum CollectError {
     Argument(#[from] ArgumentError),
 }
 
+/// Why a sample cannot be added. The message does not name the sample.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SampleRefusal {
+    /// A value does not fit the schema or is missing, or the sample's key, position or size is not allowed.
+    #[error("{}", .0.text)]
+    Misfit(Note),
+    /// A value cannot be stored with these options.
+    #[error("field `{field}`: {source}")]
+    Encode {
+        /// Name of the field.
+        field: String,
+        /// Error from encoding the value.
+        source: Box<SampleError>,
+    },
+    /// The existing dataset already has a sample with this key.
+    #[error("{}", .0.text)]
+    KnownKey(Note),
+}
+
+impl Explain for SampleRefusal {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Encode { source, .. } if source.is_of_picture() => ErrorKind::Format,
+            Self::Misfit(_) | Self::Encode { .. } | Self::KnownKey(_) => ErrorKind::Usage,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Misfit(note) | Self::KnownKey(note) => note.hint.clone().into_iter().collect(),
+            Self::Encode { source, .. } => source.hints(),
+        }
+    }
+}
+
 impl Explain for CollectError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Io,
-            Self::Encode { source, .. } if source.is_of_picture() => ErrorKind::Format,
-            Self::Misfit { .. }
-            | Self::Encode { .. }
-            | Self::Sample { .. }
-            | Self::RepeatedKey { .. }
-            | Self::KnownKey { .. } => ErrorKind::Usage,
+            Self::Sample { refusal, .. } => refusal.kind(),
+            Self::RepeatedKey { .. } => ErrorKind::Usage,
             Self::Format(error) => error.kind(),
             Self::Writer(error) => error.kind(),
             Self::Reader(error) => error.kind(),
@@ -128,9 +127,8 @@ impl Explain for CollectError {
                 }
                 _ => source.hint().into_iter().collect(),
             },
-            Self::Misfit { hint, .. } | Self::Sample { hint, .. } | Self::KnownKey { hint, .. } => vec![hint.clone()],
+            Self::Sample { refusal, .. } => refusal.hints(),
             Self::RepeatedKey { .. } => Vec::new(),
-            Self::Encode { source, .. } => source.hints(),
             Self::Format(error) => error.hints(),
             Self::Writer(error) => error.hints(),
             Self::Reader(error) => error.hints(),
@@ -145,11 +143,12 @@ impl CollectError {
     }
 
     pub(super) fn of_sample(key: &str, text: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self::Sample { key: key.to_owned(), text: text.into(), hint: hint.into() }
+        let refusal = SampleRefusal::Misfit(Note::new(text).with_hint(hint));
+        Self::Sample { key: key.to_owned(), refusal }
     }
 
-    pub(super) fn misfit(key: &str, field: &str, text: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self::Misfit { key: key.to_owned(), field: field.to_owned(), text: text.into(), hint: hint.into() }
+    pub(super) fn misfit(key: &str, field: &str, text: impl fmt::Display, hint: impl Into<Hint>) -> Self {
+        Self::of_sample(key, format!("field `{field}`: {text}"), hint)
     }
 
     pub(super) fn usage(text: impl Into<String>, hint: impl Into<Hint>) -> Self {

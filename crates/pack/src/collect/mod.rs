@@ -32,7 +32,7 @@ mod tests;
 mod value;
 
 pub use append::AppendOptions;
-pub use error::{CollectError, Result};
+pub use error::{CollectError, Result, SampleRefusal};
 pub use kind::Kind;
 pub use options::CollectOptions;
 pub use report::{Appended, CollectReport};
@@ -263,9 +263,9 @@ impl Collector {
     /// samples can be added.
     ///
     /// # Errors
-    /// `Misfit` if a value does not fit its field; `Encode` if the options cannot store a value, such as one
-    /// outside float16's range; `RepeatedKey`, `KnownKey` or `Sample` if a key or a position is already taken;
-    /// `Usage` if a key is not allowed, or the dataset is complete; `Io` if the disk is full.
+    /// `Sample` if a value does not fit its field or cannot be stored with the options, or a position or a key of the
+    /// dataset is already taken; `RepeatedKey` if an earlier sample has the key; `Format` if a key is not allowed, or
+    /// the dataset is complete; `Io` if the disk is full.
     pub fn add(&self, mut sample: Sample) -> Result<()> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
         if *committed {

@@ -1,12 +1,12 @@
 //! Handles samples whose keys are already in the dataset.
 
 use crate::collect::encode::RecordWorkspace;
-use crate::collect::error::{CollectError, Result};
+use crate::collect::error::{CollectError, Result, SampleRefusal};
 use crate::collect::layout::ProgramLayout;
 use crate::collect::value::{Sample, SampleValue};
 use crate::grow::{OnKnownKey, other_samples, scalar_words};
 use crate::lock::lock;
-use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting, bug, to_usize};
+use shardpack_format::{FRAME_BYTES, Frame, Hint, Note, Setting, bug, to_usize};
 use shardpack_reader::{Dataset, Scalar};
 use shardpack_sources::words::short;
 use std::collections::HashSet;
@@ -152,5 +152,6 @@ fn refused(key: &str, held: &'static str) -> CollectError {
     let hint = Hint::new("pass ")
         .and([Setting::word("on_known_key", "skip")])
         .then(" to skip samples whose keys are already in the dataset; to replace a sample, remove the old one first");
-    CollectError::KnownKey { key: key.to_owned(), held, hint }
+    let note = Note::new(format!("the dataset already has {held} with this key")).with_hint(hint);
+    CollectError::Sample { key: key.to_owned(), refusal: SampleRefusal::KnownKey(note) }
 }
