@@ -383,7 +383,8 @@ class Dataset:
         The values go into new files next to the shards, and no shard is rewritten. Afterwards the new fields act as all
         others: in samples, in :attr:`columns`, in batches of a :class:`Loader`. Older generations do not have them:
         ``Dataset(path, generation=1)`` opens the dataset as it was first packed. If the call is interrupted, the dataset
-        is unchanged; repeat the call to continue.
+        is unchanged; repeat the call to continue. Repeating a call that succeeded writes nothing, if all values are equal
+        in every byte.
 
         Parameters
         ----------
@@ -410,8 +411,9 @@ class Dataset:
         Raises
         ------
         UsageError
-            A sample has no row or several, the dataset has a field with one of the names, a name is reserved, values are
-            not numbers, or this is a subset, a concatenation or not the newest generation.
+            A sample has no row or several, the dataset has a field with one of the names (other than the same columns
+            with equal values), a name is reserved, values are not numbers, or this is a subset, a concatenation or not the
+            newest generation.
         FormatError, OSError
             The dataset is damaged, or a file cannot be written.
 

@@ -159,6 +159,11 @@ def test_only_the_newest_generation_of_a_whole_dataset(dataset: sp.Dataset) -> N
     with pytest.raises(sp.UsageError, match="the values belong to generation 1, but the newest generation is 2"):
         dataset.add_columns({"other": np.arange(SAMPLES)})
     assert grown.add_columns({"other": np.arange(SAMPLES)}).generation == 3
+    # A repeated call finds equal columns, also through the generation that it was first called on.
+    assert dataset.add_columns({"score": np.arange(SAMPLES)}).generation == 3
+    assert grown.add_columns({"key": list(grown.keys)[::-1], "other": np.arange(SAMPLES)[::-1]}).generation == 3
+    with pytest.raises(sp.UsageError, match="`other`: generation 3 has a field with this name"):
+        sp.Dataset(grown.path).add_columns({"other": np.arange(SAMPLES) + 1})
     for part in (grown.subset([1, 2]), sp.concat([grown, grown]), sp.Dataset(Path(grown.path) / "shard-00000.shard")):
         with pytest.raises(sp.UsageError, match="expected a whole dataset, found a"):
             part.add_columns({"third": np.arange(len(part))})

@@ -1,18 +1,19 @@
 //! Adds fields to the samples of a dataset, in columns files next to its shards (spec §3.6).
 
+use super::equal_columns::are_added;
+use super::new_columns::{NewColumn, NewColumns, rows};
 use super::whole_record::ShardRecords;
-use super::{RewriteOptions, open, some};
+use super::{RewriteOptions, open};
 use crate::encode::{ArrayRecorder, ArrayWorkspace, Columns, FidelityTotals, RecordDraft, RecordNumber};
 use crate::lock::lock;
 use crate::pool::on_pool;
 use crate::{Context, Error, bail};
-use shardpack_array::{Array, ArrayOptions, ArraySettings, trial};
-use shardpack_format::{Dtype, Field, FieldKind, Manifest, Note, Schema, bug, to_usize};
+use shardpack_array::{ArrayOptions, ArraySettings, trial};
+use shardpack_format::{Field, Manifest, Note, Schema, bug, to_usize};
 use shardpack_reader::Dataset;
-use shardpack_sources::words::plural;
 use shardpack_writer::{Encoded, Growth, KeptSample, Next, Output, Plan, SampleSource, Tally as _};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// Names that a new column must not have, because readers expect the sizes of pictures and the like in fields with
@@ -22,77 +23,16 @@ const RESERVED: [&str; 8] = ["index", "key", "height", "width", "channels", "ori
 /// Approximate size of a record without its values, in bytes.
 const HEAD_BYTES: u64 = 192;
 
-/// The values of one new field for all samples.
-///
-/// ```
-/// use shardpack_format::Dtype;
-/// use shardpack_pack::grow::NewColumn;
-/// let bytes = [0.5_f32, 0.25].map(f32::to_le_bytes).concat();
-/// let scores = NewColumn { name: "score".into(), dtype: Dtype::F32, shape: vec![], bytes: &bytes };
-/// assert_eq!(scores.value_bytes()?, 4);
-/// # Ok::<(), shardpack_format::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct NewColumn<'a> {
-    /// Name of the field.
-    pub name: String,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Shape of the value of one sample. With an empty shape, the field is a scalar field.
-    pub shape: Vec<u64>,
-    /// The values of all samples: little-endian, C-contiguous, one sample after the other.
-    pub bytes: &'a [u8],
-}
-
-impl NewColumn<'_> {
-    /// Returns the size of the value of one sample, in bytes.
-    ///
-    /// # Errors
-    /// `Format` if the shape overflows.
-    pub fn value_bytes(&self) -> Result<u64, shardpack_format::Error> {
-        self.dtype.array_bytes(&self.shape)
-    }
-
-    fn field(&self) -> Field {
-        match self.shape.is_empty() {
-            true => Field::scalar(&self.name, self.dtype),
-            false => Field::stored(&self.name, FieldKind::Array),
-        }
-    }
-
-    fn value(&self, row: usize) -> &[u8] {
-        let bytes = self.value_bytes().map_or(0, to_usize);
-        let start = row.saturating_mul(bytes);
-        self.bytes.get(start..start.saturating_add(bytes)).unwrap_or_else(|| bug("a column is too short"))
-    }
-
-    fn array(&self, row: usize) -> Result<Array, shardpack_format::Error> {
-        Array::new(self.dtype, self.shape.clone(), self.value(row).to_vec())
-    }
-}
-
-/// New fields for the samples of a dataset.
-#[derive(Debug, Clone, Copy)]
-pub struct NewColumns<'a> {
-    /// The values of each field.
-    pub columns: &'a [NewColumn<'a>],
-    /// The key of each row. Each sample must have one row, in any order. `None` if the rows are in the order
-    /// of the samples.
-    pub keys: Option<&'a [String]>,
-    /// Generation of the dataset that the rows belong to. Adding to another generation fails. Default: the newest.
-    pub generation: Option<u32>,
-}
-
 /// The result of [`add_columns`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnsReport {
-    /// Number of the new generation.
+    /// Number of the newest generation.
     pub generation: u32,
     /// Number of samples, each of which has a value for each new field.
     pub samples: u64,
     /// Names of the new fields.
     pub fields: Vec<String>,
-    /// Number of columns files that were written.
+    /// Number of columns files that were written. 0 if an earlier call has added the same columns.
     pub files: u32,
     /// Total size of the columns files, in bytes.
     pub bytes_out: u64,
@@ -104,8 +44,8 @@ pub struct ColumnsReport {
 /// No shard is rewritten: the values are in new files, and arrays are stored without loss. Older generations do not
 /// have the fields.
 ///
-/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. A call that succeeded
-/// cannot be repeated, because the dataset then has the fields.
+/// An interrupted run leaves the dataset unchanged, and repeating the call continues the run. Repeating a call that
+/// succeeded adds nothing: the dataset then has exactly these fields from one addition, with equal values in every byte.
 ///
 /// # Errors
 /// Fails if there is no dataset, if it has a field with one of the names, if a name is reserved, if `keys` are not
@@ -119,6 +59,17 @@ pub fn add_columns(
     let growth = Growth::take(dataset.clone())?;
     let opened = open(dataset, &options.limits)?;
     let base = growth.manifest();
+    let report = |newest: &Dataset, files, bytes_out, notes| ColumnsReport {
+        generation: newest.generation(),
+        samples: newest.len(),
+        fields: new.columns.iter().map(|column| column.name.clone()).collect(),
+        files,
+        bytes_out,
+        notes,
+    };
+    if are_added(new, dataset, &opened, options)? {
+        return Ok(report(&opened, 0, 0, Vec::new()));
+    }
     if let Some(expected) = new.generation.filter(|&expected| expected != base.generation()) {
         let found = base.generation();
         let text = format!("the values belong to generation {expected}, but the newest generation is {found}");
@@ -137,14 +88,8 @@ pub fn add_columns(
     let write = options.to_write(source.memory_bytes(0));
     let next = Next { kept: BTreeMap::new(), fidelity: &FidelityTotals::fidelity };
     let written = growth.write(&plan, &source, next, &write)?;
-    Ok(ColumnsReport {
-        generation: open(dataset, &options.limits)?.generation(),
-        samples: opened.len(),
-        fields: new.columns.iter().map(|column| column.name.clone()).collect(),
-        files: written.shards,
-        bytes_out: written.bytes_out,
-        notes: written.notes,
-    })
+    let newest = open(dataset, &options.limits)?;
+    Ok(report(&newest, written.shards, written.bytes_out, written.notes))
 }
 
 fn check_names(columns: &[NewColumn<'_>], opened: &Dataset) -> crate::Result<()> {
@@ -168,61 +113,6 @@ fn check_names(columns: &[NewColumn<'_>], opened: &Dataset) -> crate::Result<()>
         }
     }
     Ok(())
-}
-
-/// Returns the row of each sample. Checks that there is exactly one, in each column.
-fn rows(new: &NewColumns<'_>, opened: &Dataset) -> crate::Result<Vec<usize>> {
-    let count = new.keys.map_or(opened.len(), |keys| keys.len() as u64);
-    for column in new.columns {
-        let name = column.name.escape_debug();
-        let expected = column.value_bytes().with_context(|| format!("column `{name}`"))?.saturating_mul(count);
-        if column.bytes.len() as u64 != expected {
-            let found = column.bytes.len();
-            let shape = &column.shape;
-            bail!(
-                "column `{name}`: {count} values of type {} and shape {shape:?} have {expected} bytes, but {found} \
-                 were given",
-                column.dtype
-            );
-        }
-    }
-    let Some(keys) = new.keys else { return Ok((0..to_usize(count)).collect()) };
-    let mut rows: HashMap<&str, Option<usize>> = HashMap::with_capacity(keys.len());
-    let mut twice = Vec::new();
-    for (row, key) in keys.iter().enumerate() {
-        if rows.insert(key, Some(row)).is_some() {
-            twice.push(key.as_str());
-        }
-    }
-    let (mut found, mut missing) = (Vec::with_capacity(to_usize(opened.len())), Vec::new());
-    for number in opened.shard_numbers() {
-        let shard = opened.shard(number)?;
-        for key in (0..shard.len()).map(|record| shard.index().key(record).unwrap_or_default()) {
-            match rows.get_mut(key).and_then(Option::take) {
-                Some(row) => found.push(row),
-                None => missing.push(key.to_owned()),
-            }
-        }
-    }
-    // All keys are left that no sample has.
-    let unknown: Vec<&str> =
-        keys.iter().map(String::as_str).filter(|key| rows.get(key).is_some_and(Option::is_some)).collect();
-    let problem = |verb: &str, noun: &str, keys: Vec<&str>| {
-        let count = keys.len();
-        (count > 0).then(|| format!("{verb} {} ({})", plural(count as u64, noun), some(keys.into_iter(), count)))
-    };
-    let problems = [
-        problem("lacks", "key", missing.iter().map(String::as_str).collect()),
-        problem("repeats", "key", twice),
-        problem("has", "unknown key", unknown),
-    ];
-    let problems: Vec<String> = problems.into_iter().flatten().collect();
-    if problems.is_empty() {
-        return Ok(found);
-    }
-    let samples = plural(opened.len(), "sample");
-    let text = format!("the table must have one row for each of {samples}, but it {}", problems.join(", and it "));
-    bail!(Note::new(text).with_hint("pass the keys of the newest generation, each once"));
 }
 
 /// The values of the new fields, as samples for the writer.

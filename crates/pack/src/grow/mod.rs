@@ -9,8 +9,10 @@
 mod add;
 mod add_options;
 mod columns;
+mod equal_columns;
 mod fit;
 mod held;
+mod new_columns;
 mod recipe;
 mod remove;
 mod rewritten_records;
@@ -21,7 +23,8 @@ mod whole_record;
 
 pub use add::{AddReport, add};
 pub use add_options::{AddOptions, OnKnownKey};
-pub use columns::{ColumnsReport, NewColumn, NewColumns, add_columns};
+pub use columns::{ColumnsReport, add_columns};
+pub use new_columns::{NewColumn, NewColumns};
 pub use remove::{CompactReport, RemoveReport, RewriteOptions, compact, remove};
 pub use segments::{IndexReport, add_indexes};
 

@@ -164,6 +164,82 @@ fn columns_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn adding_equal_columns_again_adds_nothing() {
+    let place = Place::new();
+    let report = place.packed_with_columns();
+    let rows = Rows::new(0..5);
+    let repeated = || place.add_columns(&rows.columns(), None).unwrap();
+    let before = files(&place);
+    assert_eq!(repeated(), ColumnsReport { files: 0, bytes_out: 0, ..report.clone() });
+    assert_eq!(files(&place), before);
+    // By key, in another order.
+    let (dataset, order) = (place.open(None), [3, 0, 4, 1, 2]);
+    let keys: Vec<String> = order.iter().map(|&i| dataset.key(i).unwrap()).collect();
+    assert_eq!(place.add_columns(&Rows::new(order).columns(), Some(&keys)).unwrap().files, 0);
+    // A program that repeats the call still has the generation before it.
+    let again = |columns: &[NewColumn<'_>], generation: u32| {
+        let new = NewColumns { columns, keys: None, generation: Some(generation) };
+        add_columns(&place.path("out"), &new, &RewriteOptions::default())
+    };
+    assert_eq!(again(&rows.columns(), 1).unwrap().files, 0);
+    let stale = again(&Rows::new(1..6).columns(), 1).unwrap_err().to_string();
+    assert!(stale.contains("belong to generation 1, but the newest generation is 2"), "{stale}");
+    // Other columns have been added since, one of them with a NaN and a negative zero.
+    let odd =
+        [f64::NAN, -0.0, 0.0, f64::INFINITY, f64::from_bits(0x7ff0_0000_0000_0001)].map(f64::to_le_bytes).concat();
+    let odd = NewColumn { name: "odd".into(), dtype: Dtype::F64, shape: vec![], bytes: &odd };
+    let list = NewColumn { name: "list".into(), shape: vec![1], ..odd.clone() };
+    let both = [odd.clone(), list];
+    assert_eq!(place.add_columns(&both, None).unwrap().generation, 3);
+    assert_eq!(place.add_columns(&both, None).unwrap(), ColumnsReport { files: 0, ..again(&both, 3).unwrap() });
+    assert_eq!((repeated().generation, again(&rows.columns(), 1).unwrap().generation), (3, 3));
+    // The generation that the rows belong to is gone, so they may belong to other samples.
+    compact(&place.path("out")).unwrap();
+    let stale = again(&rows.columns(), 1).unwrap_err().to_string();
+    assert!(stale.contains("belong to generation 1, but the newest generation is 3"), "{stale}");
+    assert_eq!(repeated().files, 0);
+}
+
+#[test]
+fn other_columns_of_the_same_name_are_refused() {
+    let place = Place::new();
+    place.packed_with_columns();
+    let before = files(&place);
+    let refused = |columns: &[NewColumn<'_>], keys: Option<&[String]>| {
+        let error = place.add_columns(columns, keys).unwrap_err().to_string();
+        assert!(error.contains("generation 2 has a field with this name"), "{error}");
+    };
+    let rows = Rows::new(0..5);
+    let [score, embedding] = rows.columns();
+    for at in [0, rows.embeddings.len() - 1] {
+        let mut bytes = rows.embeddings.clone();
+        bytes[at] ^= 1;
+        refused(&[score.clone(), NewColumn { bytes: &bytes, ..embedding.clone() }], None);
+    }
+    for at in [0, rows.scores.len() - 1] {
+        let mut bytes = rows.scores.clone();
+        bytes[at] ^= 1;
+        refused(&[NewColumn { bytes: &bytes, ..score.clone() }, embedding.clone()], None);
+    }
+    refused(&[score.clone(), NewColumn { dtype: Dtype::I32, ..embedding.clone() }], None);
+    refused(&[score.clone(), NewColumn { shape: vec![2, 2], ..embedding.clone() }], None);
+    refused(&[NewColumn { dtype: Dtype::U64, ..score.clone() }, embedding.clone()], None);
+    // Fewer values, other keys, and only a part of the addition.
+    refused(&[NewColumn { bytes: &rows.scores[8..], ..score.clone() }, embedding.clone()], None);
+    refused(&[score.clone(), embedding.clone()], Some(&keys(&["a", "b", "c", "d", "e"])));
+    refused(std::slice::from_ref(&score), None);
+    assert_eq!(files(&place), before);
+    // Values that cannot be read cannot be compared.
+    let path = place.path("out/columns-00000-0002.shard");
+    let row = Shard::open(&path, Default::default()).unwrap().row(0).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[usize::try_from(row.offset + row.length).unwrap() - 1] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let error = place.add_columns(&[score, embedding], None).unwrap_err().to_string();
+    assert!(error.contains("columns-00000-0002.shard") && error.contains("CRC32"), "{error}");
+}
+
+#[test]
 fn samples_are_not_added_to_a_dataset_with_columns() {
     let place = Place::new();
     place.packed_with_columns();
