@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 StrPath: TypeAlias = "str | os.PathLike[str]"
 Progress: TypeAlias = Callable[["dict[str, int]"], object]
 """Called about ten times a second with a dict: ``samples`` and ``samples_total``, ``skipped``, ``bytes_in`` and
-``bytes_in_total`` (of the sources), ``bytes_out``, ``shards`` and ``shards_total``. If it raises an exception, the work
-stops and the caller gets the exception.
+``bytes_in_total`` (of the sources), ``bytes_out``, ``shards`` and ``shards_total``, and for an output at a URL
+``bytes_sent`` and ``bytes_to_send``: the bytes that this run has sent to the store, and the size of the shards that are
+complete so far. In a folder both are 0. If it raises an exception, the work stops and the caller gets the exception.
 """
 
 

@@ -37,7 +37,18 @@ its machine fails.
 """
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
-_SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
+_SUMS = (
+    "samples",
+    "samples_total",
+    "skipped",
+    "bytes_in",
+    "bytes_in_total",
+    "bytes_out",
+    "shards",
+    "shards_total",
+    "bytes_sent",
+    "bytes_to_send",
+)
 
 
 class _Board:
@@ -290,6 +301,8 @@ class _Line:
         again = f", {now['retries']} restarted" if now["retries"] else ""
         parts, samples = f"{now['parts']} of {now['parts_total']} parts", f"{now['samples']:,} samples"
         sizes = f"{now['bytes_in'] / 1e9:.2f} GB → {now['bytes_out'] / 1e9:.2f} GB"
+        if now["bytes_sent"] < now["bytes_to_send"]:
+            sizes = f"uploading {now['bytes_sent'] / 1e9:.2f} of {now['bytes_to_send'] / 1e9:.2f} GB"
         print(f"\rpack: {parts}, {samples}, {sizes}{again}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:

@@ -98,7 +98,9 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
     dict.set_item("bytes_in_total", now.bytes_in_total)?;
     dict.set_item("bytes_out", now.bytes_out)?;
     dict.set_item("shards", now.shards)?;
-    dict.set_item("shards_total", now.shards_total)
+    dict.set_item("shards_total", now.shards_total)?;
+    dict.set_item("bytes_sent", now.bytes_sent)?;
+    dict.set_item("bytes_to_send", now.bytes_to_send)
 }
 
 #[pymethods]

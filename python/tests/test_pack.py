@@ -54,6 +54,7 @@ def test_pack_and_what_it_returns(tmp_path: Path) -> None:
     assert report["outcome"] == "complete" and report["samples"] == 12 and report["classes"] == 2 and report["shards"] > 1
     assert report["skipped"] == [] and report["seconds"] > 0
     assert seen[-1]["samples"] == seen[-1]["samples_total"] == 12 and seen[-1]["shards"] == report["shards"]
+    assert seen[-1]["bytes_sent"] == seen[-1]["bytes_to_send"] == 0, "a folder is no store"
     assert sp.pack(str(source), str(tmp_path / "out"), jpeg="keep", shard_size=16 << 10)["outcome"] == "already-complete"
     dataset = sp.Dataset(tmp_path / "out")
     assert dataset.raw(dataset.index_of("b/001.jpg"), "image") == (source / "b/001.jpg").read_bytes()

@@ -4,6 +4,7 @@ use super::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardpack_writer::Progress;
 use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Minimum seconds of work before a rate is shown.
@@ -14,6 +15,8 @@ pub(super) struct Bar {
     bar: ProgressBar,
     start: Instant,
     samples: Option<u64>,
+    /// When the uploads under way began, and the bytes that had been sent then.
+    uploading: Mutex<Option<(Instant, u64)>>,
 }
 
 /// Progress: `samples` and `bytes_left` cover the whole job, and `own_samples`, `own_bytes` and `seconds` only this
@@ -46,6 +49,25 @@ impl Pace {
     }
 }
 
+/// Uploads that are under way.
+struct Uploading {
+    bytes_sent: u64,
+    bytes_to_send: u64,
+    /// Number of bytes sent in the last `seconds`.
+    own_bytes: u64,
+    seconds: f64,
+}
+
+impl Uploading {
+    fn told(&self) -> String {
+        let mut text = format!("uploading {}", units::bytes_of(self.bytes_sent, self.bytes_to_send));
+        if self.own_bytes > 0 && self.seconds >= KNOWN_AFTER_S {
+            text += &format!(", {}", units::rate(self.own_bytes, self.seconds));
+        }
+        text
+    }
+}
+
 /// Formats the time left in whole seconds.
 fn time_left(seconds: f64) -> String {
     if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
@@ -66,7 +88,7 @@ impl Bar {
         }
         bar.set_prefix(verb);
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self { bar, start: Instant::now(), samples }
+        Self { bar, start: Instant::now(), samples, uploading: Mutex::default() }
     }
 
     /// Creates a bar that counts steps of work. Each call to `step` passes the total.
@@ -101,11 +123,19 @@ impl Bar {
             bytes_left: total.saturating_sub(bytes),
             seconds: self.start.elapsed().as_secs_f64(),
         };
-        self.show(&pace, bytes, total, &format!(", {rate:.0} MB/s"));
+        self.show(format!("{}, {rate:.0} MB/s", pace.told()), bytes, total);
     }
 
+    /// Shows the progress of packing. Shows only the uploads once all samples are packed and only uploads are left.
     pub(super) fn pack(&self, now: &Progress) {
-        let sizes = format!(", {} → {}", units::bytes(now.bytes_in), units::bytes(now.bytes_out));
+        let uploading = self.uploading(now);
+        if let Some(uploading) = uploading.as_ref().filter(|_| now.samples == now.samples_total) {
+            return self.show(uploading.told(), now.bytes_sent, now.bytes_to_send);
+        }
+        let more = match uploading {
+            Some(uploading) => uploading.told(),
+            None => format!("{} → {}", units::bytes(now.bytes_in), units::bytes(now.bytes_out)),
+        };
         let pace = Pace {
             samples: now.samples,
             samples_total: Some(now.samples_total),
@@ -114,14 +144,30 @@ impl Bar {
             bytes_left: now.bytes_in_total.saturating_sub(now.bytes_in),
             seconds: self.start.elapsed().as_secs_f64(),
         };
-        self.show(&pace, now.bytes_in, now.bytes_in_total, &sizes);
+        self.show(format!("{}, {more}", pace.told()), now.bytes_in, now.bytes_in_total);
     }
 
-    fn show(&self, pace: &Pace, bytes: u64, total: u64, more: &str) {
+    /// Returns the uploads that are under way, if any.
+    fn uploading(&self, now: &Progress) -> Option<Uploading> {
+        let mut begun = self.uploading.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.bytes_sent >= now.bytes_to_send {
+            *begun = None;
+            return None;
+        }
+        let (start, sent_before) = *begun.get_or_insert((Instant::now(), now.bytes_sent));
+        Some(Uploading {
+            bytes_sent: now.bytes_sent,
+            bytes_to_send: now.bytes_to_send,
+            own_bytes: now.bytes_sent.saturating_sub(sent_before),
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn show(&self, message: String, bytes: u64, total: u64) {
         if self.bar.is_hidden() {
             return;
         }
-        self.bar.set_message(pace.told() + more);
+        self.bar.set_message(message);
         self.bar.set_length(total);
         self.bar.set_position(bytes);
     }
@@ -162,5 +208,16 @@ mod tests {
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");
         let end = Pace { bytes_left: 0, samples: 5000, samples_total: Some(5000), ..long };
         assert_eq!(end.told(), "5,000 of 5,000 samples, 100/s");
+    }
+
+    #[test]
+    fn uploads_are_told_with_a_rate_once_it_is_known() {
+        let start =
+            Uploading { bytes_sent: 120_000_000, bytes_to_send: 3_400_000_000, own_bytes: 16_000_000, seconds: 0.2 };
+        assert_eq!(start.told(), "uploading 120 MB of 3.40 GB");
+        let later = Uploading { bytes_sent: 1_200_000_000, own_bytes: 850_000_000, seconds: 10.0, ..start };
+        assert_eq!(later.told(), "uploading 1.20 of 3.40 GB, 85.0 MB/s");
+        let stuck = Uploading { own_bytes: 0, ..later };
+        assert_eq!(stuck.told(), "uploading 1.20 of 3.40 GB");
     }
 }

@@ -12,6 +12,15 @@ pub(crate) fn bytes(n: u64) -> String {
     plain(words::bytes(n as f64))
 }
 
+/// Formats a part of a size as `1.20 of 3.40 GB`, or as `870 MB of 3.40 GB`.
+pub(crate) fn bytes_of(part: u64, whole: u64) -> String {
+    let (part, whole) = (bytes(part), bytes(whole));
+    match (part.rsplit_once(' '), whole.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} of {whole}"),
+        _ => format!("{part} of {whole}"),
+    }
+}
+
 /// Formats a rate as `1.94 GB/s`.
 pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     #[allow(
@@ -64,6 +73,8 @@ mod tests {
             [0, 999, 1_000, 109_612_345, 999_999_999].map(bytes),
             ["0 B", "999 B", "1.00 kB", "110 MB", "1.00 GB"]
         );
+        assert_eq!(bytes_of(1_200_000_000, 3_400_000_000), "1.20 of 3.40 GB");
+        assert_eq!(bytes_of(870_000_000, 3_400_000_000), "870 MB of 3.40 GB");
         assert_eq!([0, 12, 1234, 1_234_567].map(count), ["0", "12", "1,234", "1,234,567"]);
         assert_eq!(significant(0.000_244_14, 3), "0.000244");
         assert_eq!(significant(1.5e-7, 3), "1.50e-7");

@@ -188,7 +188,7 @@ fn it_is_loaded_and_cached_as_from_the_disk() {
     for entry in std::fs::read_dir(disk.path()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        upload.send(name, &mut std::fs::File::open(&path).unwrap()).unwrap();
+        upload.send(name, &mut std::fs::File::open(&path).unwrap(), &|_| {}).unwrap();
     }
     let right = (records(&local), loaded(&local));
     let mut fetched = Vec::new();
@@ -210,6 +210,6 @@ fn it_is_loaded_and_cached_as_from_the_disk() {
 fn an_object_of_several_parts_arrives_in_order() {
     let server = Server::start();
     let bytes: Vec<u8> = (0..40_u32 << 18).flat_map(u32::to_le_bytes).collect();
-    assert_eq!(server.upload().send("large.shard", &mut &bytes[..]).unwrap(), bytes.len() as u64);
+    assert_eq!(server.upload().send("large.shard", &mut &bytes[..], &|_| {}).unwrap(), bytes.len() as u64);
     assert!(server.objects()["large.shard"] == bytes);
 }

@@ -8,6 +8,7 @@ use crate::holder::Holder;
 use crate::objects::Objects;
 use crate::read_at::{Ends, ReadAt, read_exact_at, read_exact_unchecked_at, read_whole};
 use crate::storage::Storage;
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Barrier;
@@ -142,12 +143,15 @@ pub fn check_objects(objects: &dyn Objects) {
 
     for count in [0, 1, 1000, LARGE_BYTES] {
         let bytes = vec![count as u8; count];
-        assert_eq!(objects.send("a.shard", &mut bytes.as_slice()).unwrap(), count as u64);
+        let sent = Cell::new(0);
+        let on_sent = |part: u64| sent.set(sent.get() + part);
+        assert_eq!(objects.send("a.shard", &mut bytes.as_slice(), &on_sent).unwrap(), count as u64);
+        assert_eq!(sent.get(), count as u64, "the bytes of all parts");
         assert!(read("a.shard") == bytes, "{count} bytes");
     }
     for count in [3, LARGE_BYTES] {
         let mut torn = io::Cursor::new(vec![9; count]).chain(Torn);
-        let error = objects.send("a.shard", &mut torn).unwrap_err();
+        let error = objects.send("a.shard", &mut torn, &|_| {}).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
         assert!(read("a.shard") == vec![LARGE_BYTES as u8; LARGE_BYTES], "the old object stays");
     }

@@ -111,8 +111,8 @@ impl Storage for FailingStorage {
 }
 
 impl Objects for FailingStorage {
-    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
-        self.ask(|memory| memory.send(name, source))
+    fn send(&self, name: &str, source: &mut dyn Read, on_sent: &dyn Fn(u64)) -> Result<u64> {
+        self.ask(|memory| memory.send(name, source, on_sent))
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {

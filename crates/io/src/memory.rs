@@ -76,10 +76,11 @@ impl Storage for MemoryStorage {
 }
 
 impl Objects for MemoryStorage {
-    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
+    fn send(&self, name: &str, source: &mut dyn Read, on_sent: &dyn Fn(u64)) -> Result<u64> {
         let mut bytes = Vec::new();
         let count = source.read_to_end(&mut bytes).map_err(|e| self.failed(name, "write", e))?;
         self.objects().insert(name.to_owned(), bytes);
+        on_sent(count as u64);
         Ok(count as u64)
     }
 

@@ -8,12 +8,13 @@ use std::io::{ErrorKind, Read};
 /// keeps credentials out of messages.
 pub trait Objects: Storage {
     /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object with that
-    /// name stays in place until the new one is complete.
+    /// name stays in place until the new one is complete. Calls `on_sent` on this thread each time the store has
+    /// received a part, with the number of its bytes.
     ///
     /// # Errors
     /// `Io` if the source cannot be read, the store does not respond, or it rejects the request. If only the
     /// response to the last request is lost, the complete object may exist. Sending it again does no harm.
-    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64>;
+    fn send(&self, name: &str, source: &mut dyn Read, on_sent: &dyn Fn(u64)) -> Result<u64>;
 
     /// Writes a small object unless an object with that name exists. Returns true if the object contains
     /// `bytes` afterwards.

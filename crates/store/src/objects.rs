@@ -106,8 +106,8 @@ impl Storage for Upload {
 }
 
 impl Objects for Upload {
-    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
-        self.put(name, source).map_err(|e| self.failed(name, "write", e))
+    fn send(&self, name: &str, source: &mut dyn Read, on_sent: &dyn Fn(u64)) -> Result<u64> {
+        self.put(name, source, on_sent).map_err(|e| self.failed(name, "write", e))
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {

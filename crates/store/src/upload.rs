@@ -34,7 +34,7 @@ const PARTS_AT_A_TIME: usize = 4;
 /// use shardpack_io::Objects;
 /// use shardpack_store::{StoreOptions, Upload};
 /// let upload = Upload::new(InMemory::new().into(), "train", &StoreOptions::default())?;
-/// assert_eq!(upload.send("a.shard", &mut &b"bytes"[..])?, 5);
+/// assert_eq!(upload.send("a.shard", &mut &b"bytes"[..], &|bytes| println!("{bytes} bytes have arrived"))?, 5);
 /// assert!(upload.create("manifest.json", b"{}")?);
 /// assert!(!upload.create("manifest.json", b"another")?);
 /// # Ok::<(), shardpack_io::Error>(())
@@ -78,16 +78,17 @@ impl Upload {
     }
 
     /// Like [`Objects::send`](shardpack_io::Objects::send), except that errors do not name the object.
-    pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> Result<u64, Cause> {
+    pub(crate) fn put(&self, name: &str, source: &mut dyn Read, on_sent: &dyn Fn(u64)) -> Result<u64, Cause> {
         let key = self.key(name)?;
         let first = part(source)?;
         if first.len() < PART_BYTES {
             let bytes = first.len() as u64;
             self.ask(async || self.store.put(&key, first.clone().into()).await)?;
+            on_sent(bytes);
             return Ok(bytes);
         }
         let id = self.ask(async || self.store.create_multipart(&key).await)?;
-        let sent = self.send_parts(&key, &id, first, source);
+        let sent = self.send_parts(&key, &id, first, source, on_sent);
         if sent.is_err() {
             // If this fails too, the unfinished upload stays until the store's own rules remove it.
             let abort = self.store.abort_multipart(&key, &id);
@@ -97,10 +98,20 @@ impl Upload {
         sent
     }
 
-    fn send_parts(&self, key: &Key, id: &MultipartId, first: Bytes, source: &mut dyn Read) -> Result<u64, Cause> {
+    fn send_parts(
+        &self,
+        key: &Key,
+        id: &MultipartId,
+        first: Bytes,
+        source: &mut dyn Read,
+        on_sent: &dyn Fn(u64),
+    ) -> Result<u64, Cause> {
         let mut bytes = 0;
-        let put = |number, part: Bytes| {
-            self.attempts(async move || self.store.put_part(key, id, number, part.clone().into()).await)
+        let put = async |number, part: Bytes| {
+            let put = async || self.store.put_part(key, id, number, part.clone().into()).await;
+            let id = self.attempts(put).await?;
+            on_sent(part.len() as u64);
+            Ok::<PartId, RequestError>(id)
         };
         let ids = self.wait(async {
             let (mut ids, mut under_way, mut number) = (Vec::<PartId>::new(), FuturesOrdered::new(), 0);

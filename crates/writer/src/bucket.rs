@@ -3,11 +3,13 @@
 
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
+use crate::uploads::Uploads;
 use sha2::{Digest, Sha256};
 use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting, to_hex};
 use shardpack_io::{
     Cause, Disk, Ends, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, Storage, read_ends, read_whole,
 };
+use std::cell::Cell;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -125,20 +127,20 @@ impl Bucket {
         Ok(self.objects().remove(name)?)
     }
 
-    /// Uploads a complete spool file as an object, then removes the file.
-    pub(crate) fn commit(&self, file: &Path, name: &str) -> Result<()> {
+    /// Uploads a complete spool file as an object, then removes the file. Counts the bytes of a shard.
+    pub(crate) fn commit(&self, file: &Path, name: &str, uploads: &Uploads) -> Result<()> {
         self.check(name)?;
         if name == MANIFEST_NAME {
             self.create_manifest(file)?;
         } else {
-            self.send_once(file, name).map_err(to_go_on)?;
+            self.send_once(file, name, uploads).map_err(to_go_on)?;
             self.check(name).map_err(|e| meanwhile(e, name))?;
         }
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
     /// Uploads a complete spool file as a new object, then removes the file. Fails if there is a different object.
-    pub(crate) fn take_in(&self, file: &Path, name: &str) -> Result<()> {
+    pub(crate) fn take_in(&self, file: &Path, name: &str, uploads: &Uploads) -> Result<()> {
         self.check(name)?;
         if !self.is_sent(&ends(file)?, name)? {
             match self.objects().read_ends(name, 0, 0) {
@@ -146,7 +148,7 @@ impl Bucket {
                 other => return other.map_err(Error::from).and_then(|_| Err(self.taken(name))),
             }
         }
-        self.commit(file, name)
+        self.commit(file, name, uploads)
     }
 
     /// Writes a small object unless there is one with this name. Returns true if the object contains `bytes`
@@ -165,7 +167,7 @@ impl Bucket {
     /// Uploads the journal of a part, replacing any earlier one.
     pub(crate) fn publish(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
-        self.send(file, name).map_err(to_go_on)?;
+        self.send(file, name, &|_| {}).map_err(to_go_on)?;
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
@@ -180,8 +182,8 @@ impl Bucket {
         Err(Error::io("write", &self.name.join(MANIFEST_NAME), cause))
     }
 
-    fn send(&self, file: &Path, name: &str) -> Result<u64> {
-        Ok(self.objects().send(name, &mut Reader::new(open(file)?))?)
+    fn send(&self, file: &Path, name: &str, on_sent: &dyn Fn(u64)) -> Result<u64> {
+        Ok(self.objects().send(name, &mut Reader::new(open(file)?), on_sent)?)
     }
 
     fn taken(&self, name: &str) -> Error {
@@ -198,17 +200,26 @@ impl Bucket {
         }
     }
 
-    fn send_once(&self, file: &Path, name: &str) -> Result<()> {
+    fn send_once(&self, file: &Path, name: &str, uploads: &Uploads) -> Result<()> {
         let ends = ends(file)?;
         if self.is_sent(&ends, name)? {
+            uploads.skip(ends.bytes);
             return Ok(());
         }
-        let sent = match self.send(file, name) {
+        let counted = Cell::new(0);
+        let on_sent = |bytes: u64| {
+            counted.set(counted.get() + bytes);
+            uploads.add(bytes);
+        };
+        let sent = match self.send(file, name, &on_sent) {
             // The store no longer knows the upload. It may have created the object even though its response was lost,
             // so look for the object.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
-                let is_there = self.is_sent(&ends, name).unwrap_or(false);
-                return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
+                if !self.is_sent(&ends, name).unwrap_or(false) {
+                    return Err(Error::Io { source, action, path });
+                }
+                uploads.add(ends.bytes.saturating_sub(counted.get()));
+                return Ok(());
             }
             other => other?,
         };

@@ -12,13 +12,14 @@ use crate::lock::RunLock;
 use crate::names::{BASE_NAME, MANIFEST_TEMPORARY, NEXT};
 use crate::options::WriteOptions;
 use crate::output::Output;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{PATIENCE, Pipeline};
 use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare_or};
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, Progress, Report};
 use crate::source::{SampleSource, Tally};
 use crate::target::Target;
-use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknesses};
+use crate::write::{Figures, already_complete, progress, report, run_all, tally_of, weaknesses};
+use crossbeam_channel::{RecvTimeoutError, bounded};
 use serde_json::{Map, Value};
 use shardpack_format::{
     FOOTER_BYTES, HEADER_BYTES, Hint, Identity, Limits, MANIFEST_NAME, Manifest, Setting, generation_name,
@@ -26,7 +27,9 @@ use shardpack_format::{
 };
 use shardpack_io::Holder;
 use std::collections::{BTreeMap, HashSet};
+use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 /// A dataset that is about to get its next generation. Holds the lock of the folder.
@@ -46,7 +49,15 @@ pub struct Growth<'a> {
     bytes: Vec<u8>,
     /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, the next call to
     /// `write` tries again.
-    ready: Mutex<Option<(JournalHead, Report)>>,
+    ready: Mutex<Option<Ready>>,
+}
+
+/// A generation that can be put in place.
+struct Ready {
+    head: JournalHead,
+    report: Report,
+    /// Progress of the run, before any shard is sent to a store.
+    progress: Progress,
 }
 
 impl std::fmt::Debug for Growth<'_> {
@@ -170,7 +181,7 @@ impl<'a> Growth<'a> {
         self.refuse_loss_of_columns(plan)?;
         let folder = self.target.below(NEXT);
         let head = JournalHead::new(plan, None);
-        if let Some(report) = self.end(&head)? {
+        if let Some(report) = self.end(&head, options)? {
             return Ok(report);
         }
         let generation = self.next_generation()?;
@@ -191,7 +202,9 @@ impl<'a> Growth<'a> {
         let metadata = plan.metadata().encode()?;
         let pipeline = Pipeline { target: &folder, plan, metadata: &metadata, source, options };
         let reused = Figures::of(&journal.entries);
-        let entries = run_all(&pipeline, plan.numbers().collect(), journal, reused)?;
+        let numbers: Vec<u32> = plan.numbers().collect();
+        let entries = run_all(&pipeline, numbers.clone(), journal, reused)?;
+        let progress = progress(plan, &numbers, &entries, reused);
         let manifest = match plan.is_columns {
             true => self.manifest_with_columns(generation, plan, &entries)?,
             false => self.manifest_of(generation, plan, &entries, next)?,
@@ -200,23 +213,34 @@ impl<'a> Growth<'a> {
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
         // Remember the generation before writing its manifest. If the write fails, the manifest may
         // or may not exist.
-        *self.ready() = Some((head, report.clone()));
+        *self.ready() = Some(Ready { head, report: report.clone(), progress });
         if self.target.is_store() {
             folder.replace_scratch(BASE_NAME, MANIFEST_TEMPORARY, &self.bytes)?;
         }
         folder.replace(MANIFEST_NAME, &encoded)?;
-        settle(&self.target).map_err(|error| match error {
-            // The cancellation aborted the uploads, and this error is only the consequence.
-            Error::Io { .. } if self.target.is_store() && options.is_cancelled() => Error::Cancelled,
-            other => other,
-        })?;
+        self.settle(progress, options)?;
         Ok(self.noted(report))
     }
 
-    fn end(&self, head: &JournalHead) -> Result<Option<Report>> {
+    /// Puts the generation in place. Reports progress while the shards are sent to a store.
+    fn settle(&self, progress: Progress, options: &WriteOptions<'_>) -> Result<()> {
+        let settled = match options.on_progress {
+            Some(on_progress) if self.target.is_store() => {
+                settle_with(&self.target, &|| on_progress(&progress.with(&self.target.uploads)))
+            }
+            _ => settle(&self.target),
+        };
+        settled.map_err(|error| match error {
+            // The cancellation aborted the uploads, and this error is only the consequence.
+            Error::Io { .. } if self.target.is_store() && options.is_cancelled() => Error::Cancelled,
+            other => other,
+        })
+    }
+
+    fn end(&self, head: &JournalHead, options: &WriteOptions<'_>) -> Result<Option<Report>> {
         let ready = self.ready();
-        let Some((written, report)) = &*ready else { return Ok(None) };
-        settle(&self.target)?;
+        let Some(Ready { head: written, report, progress }) = &*ready else { return Ok(None) };
+        self.settle(*progress, options)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
         // `settle` would have put a complete generation in place, so there was none.
         if now.generation() == self.manifest.generation() {
@@ -233,7 +257,7 @@ impl<'a> Growth<'a> {
         Ok(Some(self.noted(report.clone())))
     }
 
-    fn ready(&self) -> MutexGuard<'_, Option<(JournalHead, Report)>> {
+    fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -348,14 +372,17 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     if generation > now.generation() {
         refuse_foreign(target, &now)?;
         let known: HashSet<&str> = now.files().map(|(_, file)| file.name.as_str()).collect();
-        let made: HashSet<&str> = there.iter().map(String::as_str).collect();
+        let written: HashSet<&str> = there.iter().map(String::as_str).collect();
         // A generation has either new shards or new columns files, so no two of these files have the same number.
         let fresh = || next.files().filter(|(_, file)| !known.contains(file.name.as_str()));
-        for (number, shard) in fresh() {
-            let name = shard_name(number);
-            if made.contains(name.as_str()) {
-                target.take_in(&folder, &name, &shard.name)?;
-            }
+        let made = fresh().map(|(number, shard)| (shard_name(number), shard));
+        let made: Vec<_> = made.filter(|(name, _)| written.contains(name.as_str())).collect();
+        if target.is_store() {
+            target.uploads.restart();
+            made.iter().for_each(|(_, shard)| target.uploads.plan(shard.bytes));
+        }
+        for (name, shard) in made {
+            target.take_in(&folder, &name, &shard.name)?;
         }
         target.sync()?;
         refuse_damaged_shards(target, next.dataset_id, &fresh().collect::<Vec<_>>())?;
@@ -377,6 +404,25 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     // This keeps the folder if it contains files of the desktop or the file system.
     folder.remove_folder_if_empty()?;
     target.sync()
+}
+
+/// Like [`settle`], but calls `report` on this thread meanwhile, and once at the end.
+fn settle_with(target: &Target<'_>, report: &dyn Fn()) -> Result<()> {
+    thread::scope(|scope| {
+        let (end, ended) = bounded::<()>(0);
+        let work = move || {
+            let _end = end;
+            settle(target)
+        };
+        let settling = thread::Builder::new().name("upload".into()).spawn_scoped(scope, work);
+        let settling = settling.map_err(|e| Error::io("start a thread to write", target.path(), e))?;
+        // The thread closes the channel when it ends.
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
+            report();
+        }
+        report();
+        settling.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Fails if a file of another program has the name that the manifest `now` will be renamed to.

@@ -52,6 +52,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod unfinished;
+mod uploads;
 mod write;
 
 pub use bucket::Bucket;

@@ -13,7 +13,7 @@ use crate::report::Progress;
 use crate::shard_file::{CHUNKS_WAITING, HashLine, ShardFile, hash};
 use crate::source::{Encoded, SampleSource};
 use crate::target::Target;
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, bounded, unbounded};
 use shardpack_format::{Explain, Identity, Limits, Record, Schema};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Interval at which `cancel` is checked and progress is reported.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes between two syncs of a shard that is being written. Syncing early keeps the disk busy from the start and
 /// leaves little to sync at the end: packing 600 MB to a virtual disk took 17 % less time. With an interval of 256 MiB,
 /// it took as long as with 64 MiB.
@@ -45,6 +45,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
         done: &Done,
         progress: Progress,
     ) -> Result<(), StopReason> {
+        self.target.uploads.restart();
         let gate = Gate::new(self.options.memory_bytes, self.options.threads);
         let buffers = RecordBuffers::new(self.options.threads.saturating_add(1));
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
@@ -118,7 +119,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
 
     pub(crate) fn report(&self, progress: Progress) {
         if let Some(on_progress) = self.options.on_progress {
-            on_progress(&progress);
+            on_progress(&progress.with(&self.target.uploads));
         }
     }
 }
@@ -238,7 +239,20 @@ impl<S: SampleSource> Writer<'_, S> {
             let _ = self.pipeline.target.remove_scratch(&temporary);
         }
         let finished = result?;
-        self.commits.send(CommitMessage::Shard(Box::new(finished))).map_err(|_| Stopped)
+        if self.pipeline.target.is_store() {
+            self.pipeline.target.uploads.plan(finished.entry.file.bytes);
+        }
+        // The commit thread takes the shard once it has sent the one before. It removes the file if the run is stopped.
+        let mut message = CommitMessage::Shard(Box::new(finished));
+        loop {
+            message = match self.commits.send_timeout(message, PATIENCE) {
+                Ok(()) => return Ok(()),
+                Err(SendTimeoutError::Disconnected(_)) => return Err(Stopped),
+                Err(SendTimeoutError::Timeout(message)) => message,
+            };
+            // Ignore the result: the file must reach the commit thread in any case.
+            let _ = self.look_around();
+        }
     }
 
     fn fill(&mut self, number: u32) -> Result<crate::commit::Finished, Stopped> {
@@ -279,17 +293,23 @@ impl<S: SampleSource> Writer<'_, S> {
         Ok(finished)
     }
 
+    /// Stops the run if it has been cancelled, and reports progress if it is time.
+    fn look_around(&mut self) -> Result<(), Stopped> {
+        if self.pipeline.is_cancelled() {
+            self.gate.fail(Error::Cancelled.into());
+            return Err(Stopped);
+        }
+        if self.reported.elapsed() >= 2 * PATIENCE {
+            self.progress.shards = finished(self.done);
+            self.pipeline.report(self.progress);
+            self.reported = Instant::now();
+        }
+        Ok(())
+    }
+
     fn next(&mut self) -> Result<SampleResult<S::Tally>, Stopped> {
         loop {
-            if self.pipeline.is_cancelled() {
-                self.gate.fail(Error::Cancelled.into());
-                return Err(Stopped);
-            }
-            if self.reported.elapsed() >= 2 * PATIENCE {
-                self.progress.shards = finished(self.done);
-                self.pipeline.report(self.progress);
-                self.reported = Instant::now();
-            }
+            self.look_around()?;
             if let Some(outcome) = self.ready.pop_front() {
                 return Ok(outcome);
             }

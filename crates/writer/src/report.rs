@@ -1,5 +1,6 @@
 //! Progress and results of a run.
 
+use crate::uploads::Uploads;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::DatasetId;
@@ -29,6 +30,18 @@ pub struct Progress {
     pub shards: u32,
     /// Number of planned shards.
     pub shards_total: u32,
+    /// Number of bytes of shards that this run has sent to the store so far. A large shard is sent in parts, and a part
+    /// counts once the store has received it. 0 for a folder on a disk.
+    pub bytes_sent: u64,
+    /// Total size in bytes of the shards that this run has sent, is sending or is about to send to the store. It grows
+    /// with each complete shard. Shards that the store already has do not count. 0 for a folder on a disk.
+    pub bytes_to_send: u64,
+}
+
+impl Progress {
+    pub(crate) fn with(self, uploads: &Uploads) -> Self {
+        Self { bytes_sent: uploads.sent(), bytes_to_send: uploads.to_send(), ..self }
+    }
 }
 
 /// How a run ended.

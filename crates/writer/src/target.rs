@@ -8,6 +8,7 @@
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
 use crate::names::{MANIFEST_TEMPORARY, RETIRED_NAME, TOKEN_NAME, is_scratch};
+use crate::uploads::Uploads;
 use shardpack_format::{Limits, MANIFEST_NAME};
 use shardpack_io::{Cause, Ends, FileSystem, GrowingFile, Reader, is_unsupported, read_ends, read_whole};
 use std::io::{Cursor, ErrorKind, Read};
@@ -21,16 +22,17 @@ pub(crate) struct Target<'a> {
     path: PathBuf,
     scratch: PathBuf,
     pub(crate) store: Option<Bucket>,
+    pub(crate) uploads: Arc<Uploads>,
 }
 
 impl<'a> Target<'a> {
     pub(crate) fn folder(files: &'a dyn FileSystem, path: &Path) -> Self {
-        Self { files, path: path.to_owned(), scratch: path.to_owned(), store: None }
+        Self { files, path: path.to_owned(), scratch: path.to_owned(), store: None, uploads: Arc::default() }
     }
 
     pub(crate) fn store(files: &'a dyn FileSystem, bucket: &Bucket) -> Self {
         let (path, scratch) = (bucket.name().to_owned(), bucket.spool().to_owned());
-        Self { files, path, scratch, store: Some(bucket.clone()) }
+        Self { files, path, scratch, store: Some(bucket.clone()), uploads: Arc::default() }
     }
 
     /// Returns a folder for scratch files. For a dataset in a store, it is in the spool.
@@ -156,7 +158,7 @@ impl<'a> Target<'a> {
     /// Commits a complete scratch file as a file of the dataset.
     pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
         match &self.store {
-            Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
+            Some(bucket) => bucket.commit(&self.scratch_file(scratch), name, &self.uploads),
             None => self.rename(scratch, name),
         }
     }
@@ -170,7 +172,7 @@ impl<'a> Target<'a> {
     /// the store has a different object with the new name.
     pub(crate) fn take_in(&self, folder: &Self, name: &str, own_name: &str) -> Result<()> {
         if let Some(bucket) = &self.store {
-            return bucket.take_in(&folder.file(name), own_name);
+            return bucket.take_in(&folder.file(name), own_name, &self.uploads);
         }
         let to = self.file(own_name);
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))

@@ -193,7 +193,12 @@ pub(crate) fn run_all<S: SampleSource>(
     }
 }
 
-fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, reused: Figures) -> Progress {
+pub(crate) fn progress(
+    plan: &Plan,
+    shards: &[u32],
+    entries: &BTreeMap<u32, JournalEntry>,
+    reused: Figures,
+) -> Progress {
     let done = Figures::of(entries);
     Progress {
         samples: done.samples + done.skipped,
@@ -206,6 +211,8 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
         bytes_out: entries.values().map(|e| e.file.bytes).sum(),
         shards: done.shards,
         shards_total: shard_count(shards.len()),
+        bytes_sent: 0,
+        bytes_to_send: 0,
     }
 }
 

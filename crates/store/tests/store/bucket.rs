@@ -424,11 +424,11 @@ impl Storage for Watched {
 }
 
 impl Objects for Watched {
-    fn send(&self, name: &str, source: &mut dyn Read) -> shardpack_io::Result<u64> {
+    fn send(&self, name: &str, source: &mut dyn Read, on_sent: &dyn Fn(u64)) -> shardpack_io::Result<u64> {
         // Give the packer time to run ahead of the store.
         std::thread::sleep(Duration::from_millis(30));
         self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
-        self.inner.send(name, source)
+        self.inner.send(name, source, on_sent)
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> shardpack_io::Result<bool> {
@@ -457,7 +457,7 @@ fn folders_in_a_store_are_storages() {
     let memory = empty();
     let upload = Upload::new(Arc::clone(&memory), "data", &store_options()).unwrap();
     for (name, bytes) in shardpack_io::conformance::files() {
-        upload.send(name, &mut bytes.as_slice()).unwrap();
+        upload.send(name, &mut bytes.as_slice(), &|_| {}).unwrap();
     }
     shardpack_io::conformance::check_storage(&upload);
     shardpack_io::conformance::check_storage(&Remote::new(memory, "data", &store_options()).unwrap());

@@ -74,7 +74,7 @@ fn the_uploaded_objects_are_the_dataset() {
     let entries = std::fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().path());
     for path in entries.filter(|path| path.extension().is_some_and(|extension| extension == "shard")) {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let bytes = upload.send(name, &mut std::fs::File::open(&path).unwrap()).unwrap();
+        let bytes = upload.send(name, &mut std::fs::File::open(&path).unwrap(), &|_| {}).unwrap();
         assert_eq!(bytes, path.metadata().unwrap().len());
     }
     assert!(upload.create("manifest.json", &std::fs::read(disk.path().join("manifest.json")).unwrap()).unwrap());

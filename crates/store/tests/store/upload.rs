@@ -4,6 +4,7 @@ use crate::faulty::{Fault, Faulty};
 use object_store::memory::InMemory;
 use shardpack_io::{Error, Objects as _, Storage as _};
 use shardpack_store::{StoreOptions, Upload};
+use std::cell::RefCell;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,8 +39,16 @@ fn objects_of_all_sizes_arrive_though_each_second_request_fails() {
     for bytes in [0, 5, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES + 7] {
         let (upload, store) = upload(|number| number % 2 == 0);
         let source = content(bytes);
-        assert_eq!(upload.send("a.shard", &mut source.as_slice()).unwrap(), bytes as u64);
+        let parts = RefCell::new(Vec::new());
+        let on_sent = |part: u64| parts.borrow_mut().push(part);
+        assert_eq!(upload.send("a.shard", &mut source.as_slice(), &on_sent).unwrap(), bytes as u64);
         assert!(stored(&upload, "a.shard").unwrap() == source, "{bytes}");
+        // A part counts once, though it is sent twice. The last part may arrive first.
+        let mut expected: Vec<u64> = source.chunks(PART_BYTES).map(|part| part.len() as u64).collect();
+        expected.resize(expected.len().max(1), 0);
+        expected.sort_unstable();
+        parts.borrow_mut().sort_unstable();
+        assert_eq!(parts.into_inner(), expected);
         assert_eq!(
             (upload.traffic().retries > 0, store.parts.aborted.load(Ordering::Relaxed)),
             (bytes >= PART_BYTES, 0)
@@ -51,7 +60,7 @@ fn objects_of_all_sizes_arrive_though_each_second_request_fails() {
 fn some_parts_are_sent_in_parallel_and_arrive_in_order() {
     let (upload, store) = upload(|number| number % 3 == 0);
     let source = content(6 * PART_BYTES + 5);
-    assert_eq!(upload.send("a.shard", &mut source.as_slice()).unwrap(), source.len() as u64);
+    assert_eq!(upload.send("a.shard", &mut source.as_slice(), &|_| {}).unwrap(), source.len() as u64);
     assert!(stored(&upload, "a.shard").unwrap() == source);
     assert_eq!(store.parts.most_under_way.load(Ordering::Relaxed), PARTS_AT_A_TIME as u64);
 }
@@ -60,7 +69,7 @@ fn some_parts_are_sent_in_parallel_and_arrive_in_order() {
 fn a_permanent_failure_leaves_no_object_and_shows_no_secret() {
     for fails in [|number| number >= 1, |number| number >= 2, |number| number >= 3] as [fn(u64) -> bool; 3] {
         let (upload, store) = upload(fails);
-        let error = upload.send("a.shard", &mut content(PART_BYTES + 1).as_slice()).unwrap_err();
+        let error = upload.send("a.shard", &mut content(PART_BYTES + 1).as_slice(), &|_| {}).unwrap_err();
         let text = format!("{error} {:?}", std::error::Error::source(&error));
         assert!(text.contains("`train/a.shard`") && text.contains("attempt 3"), "{text}");
         assert!(!text.contains("hunter2"), "{text}");
@@ -77,7 +86,7 @@ fn a_failing_source_leaves_no_object() {
         }
     }
     let (upload, store) = upload(|_| false);
-    let error = upload.send("a.shard", &mut content(PART_BYTES).as_slice().chain(Broken)).unwrap_err();
+    let error = upload.send("a.shard", &mut content(PART_BYTES).as_slice().chain(Broken), &|_| {}).unwrap_err();
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("the disk is gone"), "{error}");
     assert_eq!((stored(&upload, "a.shard"), store.parts.aborted.load(Ordering::Relaxed)), (None, 1));
 }
@@ -99,5 +108,5 @@ fn places_that_cannot_be_written_to_are_refused() {
         assert!(matches!(error, Error::Usage { .. }), "{url}: {error}");
     }
     let (upload, ..) = upload(|_| false);
-    assert!(upload.send("../a.shard", &mut &b""[..]).is_err());
+    assert!(upload.send("../a.shard", &mut &b""[..], &|_| {}).is_err());
 }

@@ -17,6 +17,7 @@ mod reservation;
 mod resume;
 mod source;
 mod store_growth;
+mod uploads;
 
 fn said(error: &crate::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Command)
