@@ -3,6 +3,7 @@
 use shardpack_format::visible_path;
 use shardpack_io::Storage;
 use shardpack_pack::grow::AddOptions;
+use shardpack_pack::salvage::{SalvageOptions, Survey};
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 use shardpack_sources::SourceOptions;
 use shardpack_writer::Output;
@@ -40,6 +41,23 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
     match url(path, settings)? {
         None => shardpack_reader::verify(path, options),
         Some(url) => remote::verify(&url, options, settings),
+    }
+}
+
+/// Finds the undamaged records of the dataset at a path or a URL. Setting `cancel` stops the scan and requests to a
+/// store.
+///
+/// # Errors
+/// Same as [`open`], [`Survey::scan`] and [`Survey::scan_in`].
+pub fn salvage(
+    path: &Path,
+    options: &SalvageOptions,
+    settings: &Settings,
+    cancel: &Arc<AtomicBool>,
+) -> shardpack_pack::Result<Survey> {
+    match url(path, settings)? {
+        None => Survey::scan(path, options, cancel),
+        Some(url) => remote::salvage(&url, options, settings, cancel),
     }
 }
 
@@ -154,7 +172,7 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
 
 #[cfg(feature = "store")]
 mod remote {
-    use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};
+    use super::{Arc, AtomicBool, Destination, Output, PathBuf, SalvageOptions, Settings, Survey};
     use shardpack_io::Storage;
     use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
     use shardpack_store::{Remote, StoreOptions, Upload};
@@ -227,11 +245,25 @@ mod remote {
     pub(super) fn verify(url: &str, verify: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
         shardpack_store::verify(url, verify, &options(settings)?)
     }
+
+    pub(super) fn salvage(
+        url: &str,
+        salvage: &SalvageOptions,
+        settings: &Settings,
+        cancel: &Arc<AtomicBool>,
+    ) -> shardpack_pack::Result<Survey> {
+        if let Some(path) = shardpack_store::local_path(url)? {
+            return Survey::scan(&path, salvage, cancel);
+        }
+        let options = StoreOptions { cancel: Some(Arc::clone(cancel)), ..options(settings)? };
+        let place = shardpack_store::place(url, &options)?;
+        Survey::scan_in(place.storage, place.file.as_deref(), salvage, cancel)
+    }
 }
 
 #[cfg(not(feature = "store"))]
 mod remote {
-    use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};
+    use super::{Arc, AtomicBool, Destination, Output, PathBuf, SalvageOptions, Settings, Survey};
     use shardpack_io::Storage;
     use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 
@@ -260,5 +292,14 @@ mod remote {
 
     pub(super) fn verify(_: &str, _: &VerifyOptions<'_>, _: &Settings) -> Result<VerifyReport> {
         Err(off())
+    }
+
+    pub(super) fn salvage(
+        _: &str,
+        _: &SalvageOptions,
+        _: &Settings,
+        _: &Arc<AtomicBool>,
+    ) -> shardpack_pack::Result<Survey> {
+        Err(off().into())
     }
 }

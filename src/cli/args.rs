@@ -208,9 +208,9 @@ pub(super) struct CatArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::SALVAGE)]
 pub(super) struct SalvageArgs {
-    /// Folder of a dataset, or a single shard
+    /// Folder or URL of a dataset, or a single shard
     pub dataset: PathBuf,
-    /// Folder of the new dataset; or the same folder, to rebuild only its manifest
+    /// Local folder of the new dataset; or the same folder, to rebuild only its manifest
     pub out: PathBuf,
     /// Copy the samples of all generations, including removed ones
     #[arg(long)]

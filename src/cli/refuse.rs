@@ -4,18 +4,6 @@ use crate::place::is_url;
 use shardpack_format::{Note, visible_path};
 use std::path::Path;
 
-/// Hint for commands that read a dataset at a URL.
-pub(crate) const COPY: &str = "copy the data to this machine first, or mount the store";
-
-/// Fails if `path` is a URL. `what` names the command, and `hint` says what to do instead.
-pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
-    if is_url(path) {
-        let text = format!("`{what}` works only on local folders, not on URLs: `{}`", visible_path(path));
-        shardpack_pack::bail!(Note::new(text).with_hint(hint));
-    }
-    Ok(())
-}
-
 /// Fails if the output of a command is a URL. Otherwise the command would write to a local folder named `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {

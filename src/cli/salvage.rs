@@ -2,20 +2,19 @@
 
 use super::args::SalvageArgs;
 use super::exit_status::ExitStatus;
-use super::refuse::{COPY, refuse_url};
+use super::refuse::refuse_url_to_write;
 use super::{interrupt, show, units};
-use crate::{read_limits, sniff};
+use crate::{place, read_limits, sniff};
 use serde_json::json;
 use shardpack_format::{ErrorKind, Note, Voice};
-use shardpack_pack::salvage::{Restored, SalvageOptions, Survey, restore_manifest};
+use shardpack_pack::salvage::{Restored, SalvageOptions, restore_manifest};
 use shardpack_writer::WriteOptions;
 
 /// Number of losses shown in the text. `--json` lists all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {
-    refuse_url(&args.dataset, "salvage", COPY)?;
-    refuse_url(&args.out, "salvage", "use a local folder")?;
+    refuse_url_to_write(&args.out, "salvage")?;
     sniff::check(&args.dataset)?;
     let limits = read_limits(args.max_record);
     let how = SalvageOptions { limits: limits.clone(), all_generations: args.all_generations };
@@ -25,7 +24,7 @@ pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let options = WriteOptions { cancel: Some(cancel), ..WriteOptions::default() };
-    let salvaged = Survey::scan(&args.dataset, &how, cancel).and_then(|mut survey| {
+    let salvaged = place::salvage(&args.dataset, &how, &[], cancel).and_then(|mut survey| {
         let report = survey.write(&args.out, &limits, &options)?;
         survey.notes.extend(report.notes.iter().cloned().map(Note::new));
         Ok((survey, report))

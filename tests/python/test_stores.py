@@ -115,15 +115,39 @@ class Stores(CommandTest):
                 problem.pop("file")
             self.assertEqual(here["problems"], there["problems"])
 
+    def test_a_damaged_shard_is_salvaged_over_the_network(self):
+        shard = self.dataset / "shard-00001.shard"
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 0x10
+        shard.write_bytes(data)
+        with Server(self.dataset) as server:
+            here, there = (
+                self.expect(1, "salvage", f"{place}/shard-00001.shard", self.tmp / f"saved-{number}", "--json").json()
+                for number, place in enumerate((self.dataset, server.url))
+            )
+        self.assertEqual(len(there["lost"]), 1)
+        self.assertIn(f"{server.url}/shard-00001.shard", there["lost"][0])
+        self.assertEqual((here["samples"], here["bytes_out"]), (there["samples"], there["bytes_out"]))
+        self.assertEqual(digests(self.tmp / "saved-0"), digests(self.tmp / "saved-1"))
+        self.assertIn("cannot connect", self.expect(2, "salvage", f"{server.url}/shard-00001.shard", self.tmp / "nothing").err)
+
+    def test_a_report_on_a_dataset_reads_a_url(self):
+        with Server(self.dataset) as server:
+            here, there = (self.ok("report", place, "--json").json() for place in (self.dataset, server.url))
+            for report in (here, there):
+                del report["source"], report["provenance"]
+            self.assertEqual(here, there)
+        with Server(self.tmp / "photos") as server:
+            self.assertIn("no manifest.json and no shards", self.expect(2, "report", server.url, "--json").err)
+
     def test_impossible_requests_are_refused(self):
         for args, hint in (
-            (("salvage", "s3://bucket/train", self.tmp / "out"), "copy the data to this machine first"),
-            (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
+            (("salvage", self.dataset, "s3://bucket/train"), "use a local path"),
             (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
             (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
         ):
             refused = self.expect(2, *args).err
-            self.assertRegex(refused, "(works only on local folders, not on|writes only to local paths, not to) URLs: `s3://bucket/train`")
+            self.assertRegex(refused, "writes only to local paths, not to URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         packed = ("pack", cubes(self.tmp / "cubes"), "http://host/out")
         for args in (packed, ("merge", "https://host/out"), ("add", "http://host/out", self.tmp)):

@@ -48,6 +48,7 @@ pub use remote::Remote;
 pub use upload::Upload;
 
 use location::Location;
+use shardpack_io::Storage;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,6 +81,26 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
         Location::Local(path) => Some(path),
         Location::Store(_) => None,
     })
+}
+
+/// A folder in a store, and a file in it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The folder.
+    pub storage: Arc<dyn Storage>,
+    /// Name of the file, or `None` for the folder itself.
+    pub file: Option<String>,
+}
+
+/// Returns the place of a URL, which has the same form as in [`open`]. Sends no requests.
+///
+/// # Errors
+/// `Usage` if the URL or an option is invalid, or if it is a local path.
+pub fn place(url: &str, options: &StoreOptions) -> Result<Place> {
+    match Location::parse(url)? {
+        Location::Local(_) => Err(shardpack_io::Error::usage(format!("`{url}` is a local path")).into()),
+        Location::Store(url) => Ok(Place { storage: Arc::new(Remote::of_url(&url, options)?), file: url.file }),
+    }
 }
 
 /// Verifies the dataset at a path, or at a URL as in [`open`].

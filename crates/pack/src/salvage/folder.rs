@@ -2,12 +2,14 @@
 
 use super::options::SalvageOptions;
 use crate::{Context, bail};
-use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
+use shardpack_format::{ErrorKind, Explain as _, Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
+use shardpack_io::Storage;
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
 use shardpack_sources::words::plural;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Returns a note about the manifest that salvage uses, or `None` for a first-generation dataset whose manifest
 /// is in place.
@@ -18,12 +20,19 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
         .then(|| Note::new(format!("using generation {generation}, as listed in `{name}`")))
 }
 
+/// Returns true if a store did not answer, or refused a request. An object that does not exist is damage.
+pub(super) fn is_outage(error: &shardpack_reader::Error) -> bool {
+    error.kind() == ErrorKind::Io && !error.is_not_found()
+}
+
 #[derive(Default)]
 pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
     pub(super) manifest: Option<Manifest>,
     pub(super) damage: Vec<String>,
     pub(super) notes: Vec<Note>,
+    /// True if the files are in a store. A failed request is then no damage.
+    pub(super) is_store: bool,
     root: PathBuf,
     /// The folder, or `None` for a lone shard.
     folder: Option<SalvageFolder>,
@@ -34,9 +43,29 @@ impl DamagedFolder {
         if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible_path(path)))?.is_dir() {
             return Ok(Self { shards: vec![path.to_owned()], ..Self::default() });
         }
-        let folder = SalvageFolder::open(path)?;
+        Self::of_folder(SalvageFolder::open(path)?, options, false)
+    }
+
+    /// Looks at a folder in a store, or at its shard `name`.
+    pub(super) fn look_in(
+        storage: Arc<dyn Storage>,
+        name: Option<&str>,
+        options: &SalvageOptions,
+    ) -> crate::Result<Self> {
+        let folder = SalvageFolder::open_in(storage);
+        let Some(name) = name else { return Self::of_folder(folder, options, true) };
+        let root = folder.path().to_owned();
+        Ok(Self { shards: vec![root.join(name)], root, folder: Some(folder), is_store: true, ..Self::default() })
+    }
+
+    fn of_folder(folder: SalvageFolder, options: &SalvageOptions, is_store: bool) -> crate::Result<Self> {
+        let path = folder.path().to_owned();
+        let path = path.as_path();
         let names = folder.shard_names()?;
         let newest = folder.newest(&options.limits)?;
+        if let Some(outage) = newest.damage.iter().find(|error| is_store && is_outage(error)) {
+            return Err(outage.clone().into());
+        }
         if newest.manifest.is_some() || !names.is_empty() {
             newest.known_or(options.all_generations, path)?;
         }
@@ -88,7 +117,8 @@ impl DamagedFolder {
                 visible_path(path)
             );
         }
-        Ok(Self { shards, manifest, damage, notes, root: path.to_owned(), folder: Some(folder) })
+        let root = path.to_owned();
+        Ok(Self { shards, manifest, damage, notes, is_store, root, folder: Some(folder) })
     }
 
     pub(super) fn scan(&self, shard: &Path, limits: &Limits) -> shardpack_reader::Result<SalvageScan> {

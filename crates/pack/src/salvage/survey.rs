@@ -1,14 +1,16 @@
 //! Finds the undamaged records in a damaged dataset, and the places where samples were lost.
 
-use super::folder::DamagedFolder;
+use super::folder::{DamagedFolder, is_outage};
 use super::options::SalvageOptions;
 use crate::bail;
 use shardpack_format::{Limits, Manifest, Metadata, Note, visible_path};
+use shardpack_io::Storage;
 use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
 use shardpack_sources::words::plural;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of listed losses. A shard of small records can have millions of them.
@@ -83,14 +85,32 @@ impl Survey {
     /// Fails if the path cannot be read or has no shards, or if the newest generation's manifest is damaged or
     /// missing (unless `all_generations` is set).
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
+        Self::of(DamagedFolder::look(path, options)?, options, cancel)
+    }
+
+    /// Like [`scan`](Self::scan), for a folder in a store, or for its shard `name`.
+    ///
+    /// # Errors
+    /// Same as [`scan`](Self::scan). Also fails if the store does not answer or refuses a request, so that an outage is
+    /// not taken for damage.
+    pub fn scan_in(
+        storage: Arc<dyn Storage>,
+        name: Option<&str>,
+        options: &SalvageOptions,
+        cancel: &AtomicBool,
+    ) -> crate::Result<Self> {
+        Self::of(DamagedFolder::look_in(storage, name, options)?, options, cancel)
+    }
+
+    fn of(mut folder: DamagedFolder, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
         let limits = &options.limits;
-        let mut folder = DamagedFolder::look(path, options)?;
         let (damage, notes) = (std::mem::take(&mut folder.damage), std::mem::take(&mut folder.notes));
         let mut survey = Self { damage, notes, ..Self::default() };
         let mut scans = Vec::new();
         for shard in &folder.shards {
             match folder.scan(shard, limits) {
                 Ok(scan) => scans.push((shard, scan)),
+                Err(error) if folder.is_store && is_outage(&error) => return Err(error.into()),
                 Err(error) => {
                     let samples =
                         folder.samples(shard).map(|n| format!(" ({})", plural(n, "sample"))).unwrap_or_default();
@@ -141,7 +161,10 @@ impl Survey {
                 if cancel.load(Ordering::Relaxed) {
                     return Err(shardpack_writer::Error::Cancelled.into());
                 }
-                survey.take(shard, finding, &mut seen);
+                match finding {
+                    Salvaged::Lost(lost) if folder.is_store && is_outage(&lost.why) => return Err(lost.why.into()),
+                    finding => survey.take(shard, finding, &mut seen),
+                }
             }
             let accounted = accounted(&survey) - before;
             if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {

@@ -1,5 +1,5 @@
-//! The folder of a damaged dataset. Reads only regular files directly in the folder or one level below, and follows no
-//! symlinks.
+//! The folder of a damaged dataset. On a disk, reads only regular files directly in the folder or one level below, and
+//! follows no symlinks.
 
 use super::metadata;
 use super::newest::Newest;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::handles::{Handles, ShardFile};
 use crate::manifest_file::{is_columns_file, shard_names};
 use shardpack_format::{Limits, SharedMetadata};
-use shardpack_io::Folder;
+use shardpack_io::{Folder, Storage};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 /// ```
 #[derive(Debug)]
 pub struct SalvageFolder {
-    storage: Arc<Folder>,
+    storage: Arc<dyn Storage>,
     handles: Arc<Handles>,
     known: OnceLock<SharedMetadata>,
 }
@@ -39,9 +39,20 @@ impl SalvageFolder {
     /// # Errors
     /// `Io` if it cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let storage = Arc::new(Folder::open(path.as_ref(), false)?);
-        let handles = Arc::new(Handles::new(Arc::<Folder>::clone(&storage) as _));
-        Ok(Self { storage, handles, known: OnceLock::new() })
+        Ok(Self::open_in(Arc::new(Folder::open(path.as_ref(), false)?)))
+    }
+
+    /// Uses the folder `storage`, for example in a store. Sends no requests.
+    #[must_use]
+    pub fn open_in(storage: Arc<dyn Storage>) -> Self {
+        let handles = Arc::new(Handles::new(Arc::clone(&storage)));
+        Self { storage, handles, known: OnceLock::new() }
+    }
+
+    /// Returns the path of the folder, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.storage.path()
     }
 
     /// Finds the newest undamaged manifest in the folder.

@@ -3,7 +3,9 @@
 use super::*;
 use crate::salvage::{SalvageOptions, Survey, restore_manifest};
 use shardpack_format::{Explain, Note};
+use shardpack_io::{FailingStorage, Failure, MemoryStorage};
 use std::path::Path;
+use std::sync::Arc;
 
 #[test]
 fn generations_that_are_whole_lose_nothing_when_salvaged() {
@@ -151,4 +153,50 @@ fn edit(path: &Path, old: &str, new: &str) {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains(old));
     fs::write(path, text.replacen(old, new, 1)).unwrap();
+}
+
+#[test]
+fn a_damaged_dataset_in_a_store_is_salvaged_and_an_outage_is_no_damage() {
+    let place = Place::new();
+    place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg", "src/d.jpg", "src/e.jpg", "src/f.jpg"]);
+    place.pack(&PackOptions { shard_bytes: 1500, ..kept() });
+    let out = place.path("out");
+    let shards = place.open(None).shards().len();
+    assert!(shards > 2);
+    // One shard is missing, and a record of another is damaged.
+    fs::remove_file(out.join("shard-00001.shard")).unwrap();
+    let damaged = out.join("shard-00000.shard");
+    let row = shardpack_reader::Shard::open(&damaged, Default::default()).unwrap().row(0).unwrap();
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[usize::try_from(row.offset + row.length / 2).unwrap()] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let memory = MemoryStorage::of_folder(&out);
+    let memory = Arc::new(MemoryStorage::new("s3://bucket/train", memory.objects().clone()));
+    let (options, cancel) = (SalvageOptions::default(), AtomicBool::new(false));
+    let scan = |failing: Arc<FailingStorage>, name| Survey::scan_in(failing, name, &options, &cancel);
+    let mut here = Survey::scan(&out, &options, &cancel).unwrap();
+    let counted = FailingStorage::new(&memory, Failure::None);
+    let mut there = scan(Arc::clone(&counted), None).unwrap();
+    let moved = |lost: &[String]| -> Vec<String> {
+        lost.iter().map(|lost| lost.replace(&*out.to_string_lossy(), "s3://bucket/train")).collect()
+    };
+    assert_eq!((there.samples(), there.lost.len()), (here.samples(), here.lost.len()));
+    assert_eq!(there.lost.last(), moved(&here.lost).last());
+    assert!(here.samples() > 0 && there.lost.iter().any(|lost| lost.contains("shard-00001.shard")), "{:?}", there.lost);
+    // The copies are the same in every byte.
+    let write = |survey: &mut Survey, to: &str| {
+        survey.write(&place.path(to), &Limits::default(), &shardpack_writer::WriteOptions::default()).unwrap();
+        MemoryStorage::of_folder(&place.path(to)).objects().clone()
+    };
+    assert!(write(&mut here, "here") == write(&mut there, "there"));
+    // A single shard.
+    assert_eq!(scan(Arc::clone(&counted), Some("shard-00002.shard")).unwrap().places_lost(), 0);
+    let requests = FailingStorage::new(&memory, Failure::None);
+    scan(Arc::clone(&requests), None).unwrap();
+    for failure in Failure::kills(requests.requests()) {
+        let survey = scan(FailingStorage::new(&memory, failure), None);
+        if let Ok(survey) = survey {
+            assert_eq!((survey.samples(), &survey.lost), (there.samples(), &there.lost), "{failure:?}");
+        }
+    }
 }
