@@ -185,6 +185,9 @@ class Run:
             self._refused(item, error)
             return
         key = f"{self.first_number + self.taken:08d}" if item.key is None else item.key
+        # Of two samples with one key, the first is kept and the second refused, so wait for the first.
+        while any(sample.key == key for sample, _ in pending):
+            self._end(*pending.popleft())
         order = self.taken if ordered else None
         self.taken += 1
         pending.append((item, pool.submit(copy_context().run, self._write, writer, values, key, order)))
