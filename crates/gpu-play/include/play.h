@@ -229,7 +229,7 @@ struct uint4 {
 FN uint2 make_uint2(u32 x, u32 y) { return uint2{x, y}; }
 FN uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return uint4{x, y, z, w}; }
 
-FN void read_again() {}
+FN void compiler_barrier() {}
 
 FN u32 float_bits(float x) { return play_value<u32>(play_bits(x)); }
 FN float bits_float(u32 x) { return play_value<float>(x); }

@@ -74,7 +74,7 @@ FN u32 clamped_below(i32 first, i32 second, u32 rest) {
 }
 
 // Makes the compiler read memory again. It may otherwise keep written values in registers.
-FN void read_again() { asm volatile("" ::: "memory"); }
+FN void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 FN float bits_float(u32 x) { return __uint_as_float(x); }

@@ -10,25 +10,29 @@ CONSTANT u8 NATURAL[64] = {
 
 // A position in the bits of one segment. The segment is stored as unstuffed 32-bit words, with the first bit highest.
 //
-// The next words of each lane's segment are in the lane's ring, in shared memory. A read from global
+// The next words of each lane's segment are in the lane's part of the ring, in shared memory. A read from global
 // memory would make all lanes of the warp wait, and at most symbols some lane needs a word.
 struct Bits {
     Ptr<const u32> words;
-    u32* ring;       // The words of a lane are 32 apart, so lanes always use different banks.
+    Ring* ring;
+    u32 lane;
     u32 at, end;     // Index of the word after `next`, and of the first word of zeros after the segment.
     u32 ready;       // Index of the first word that is not in the ring yet, a multiple of four.
     u32 high, low, next;
     u32 used;        // Number of bits taken from `high`, below 32.
 };
 
+// The words of a lane are 32 apart, so lanes always use different banks.
+FN u32 place_in_ring(const Bits& b, u32 at) { return at % RING_WORDS * 32 + b.lane; }
+
 // Moves four words to the ring. Decoding a damaged segment may read far past its end, and gets its last words again.
 FN void read_four(Bits& b) {
     uint4 four = *(cast<const uint4>(b.words) + min(b.ready, b.end) / 4);
-    u32* to = b.ring + b.ready % RING_WORDS * 32;
-    to[0] = four.x;
-    to[32] = four.y;
-    to[64] = four.z;
-    to[96] = four.w;
+    u32 place = place_in_ring(b, b.ready);
+    (*b.ring)[place] = four.x;
+    (*b.ring)[place + 32] = four.y;
+    (*b.ring)[place + 64] = four.z;
+    (*b.ring)[place + 96] = four.w;
     b.ready += 4;
 }
 
@@ -39,11 +43,12 @@ FN void read_ahead(Bits& b) {
     if (room >= 8) read_four(b);
 }
 
-FN u32 word_at(const Bits& b, u32 at) { return b.ring[at % RING_WORDS * 32]; }
+FN u32 word_at(const Bits& b, u32 at) { return (*b.ring)[place_in_ring(b, at)]; }
 
-FN void open_bits(Bits& b, u32* ring, Ptr<const u32> words, u32 first, u32 bytes) {
+FN void open_bits(Bits& b, Ring& ring, u32 lane, Ptr<const u32> words, u32 first, u32 bytes) {
     b.words = words;
-    b.ring = ring;
+    b.ring = &ring;
+    b.lane = lane;
     b.end = first + (bytes + 3) / 4;
     b.ready = first;
     read_four(b);

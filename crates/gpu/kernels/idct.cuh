@@ -68,7 +68,7 @@ template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> ou
         }
     }
     // The columns' results do not all fit in registers.
-    read_again();
+    compiler_barrier();
     u32 packed[4];
 #pragma unroll
     for (u32 row = 0; row < 8; row++) {

@@ -372,7 +372,7 @@ FN void decode_group(const BlocksParams& p, WarpBlocks& s, u32 n) {
     Segment segment = p.segments[index];
     u32 first = first_word(segment, index), bytes = p.lengths[index];
     Bits bits;
-    open_bits(bits, &s.ring[lane], p.words, first, bytes);
+    open_bits(bits, s.ring, lane, p.words, first, bytes);
     u32 end = first * 4 + bytes;
     u32 mcu = number_of(segment) * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;

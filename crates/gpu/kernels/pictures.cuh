@@ -5,7 +5,7 @@
 
 // Number of bits that index a Huffman table. Longer codes are rare, and a search finds them.
 #define LOOKUP_BITS 9
-// Number of threads per decoding block: four warps, each of which handles one picture.
+// Number of threads per decoding block: four warps, each of which handles one group of segments.
 #define DECODE_THREADS 128
 #define BYTES_THREADS 128
 // Number of words of each lane's segment in shared memory. A power of two.
@@ -130,9 +130,12 @@ struct Huffman {
     Array<u8, 256> symbols;
 };
 
+// The next words of each lane's segment.
+typedef Array<u32, RING_WORDS * 32> Ring;
+
 // Shared memory of a warp that decodes segments.
 struct alignas(16) WarpBlocks {
-    Array<u32, RING_WORDS * 32> ring;
+    Ring ring;
     Array<u16, 2048> block;
     Array<Array<u32, 64>, 3> steps;
     // DC predictions of the components, for each lane.

@@ -242,7 +242,7 @@ impl<S: SampleSource> Writer<'_, S> {
         if self.pipeline.target.is_store() {
             self.pipeline.target.uploads.plan(finished.entry.file.bytes);
         }
-        // The commit thread takes the shard once it has sent the one before. It removes the file if the run is stopped.
+        // The commit thread takes the shard when it has sent the previous shard. It removes the file if the run is stopped.
         let mut message = CommitMessage::Shard(Box::new(finished));
         loop {
             message = match self.commits.send_timeout(message, PATIENCE) {

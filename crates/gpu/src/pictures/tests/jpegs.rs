@@ -171,15 +171,24 @@ impl Source {
                 let size = size_of(difference);
                 scan.put(dc[table].bits[size as usize]);
                 scan.value(difference, size);
+                // A block without gaps has many words.
+                let is_full = self.detail > 63;
                 let count = if random.below(4) == 0 { 0 } else { random.below(self.detail + 1) };
                 let (mut at, mut room) = (0, 3000);
                 for _ in 0..count {
-                    let far = if random.below(9) == 0 { 40 } else { 3 };
+                    let far = if is_full {
+                        1
+                    } else if random.below(9) == 0 {
+                        40
+                    } else {
+                        3
+                    };
                     let next = at + 1 + random.below(far);
                     if next > 63 {
                         break;
                     }
-                    let most = (room / 2 / i32::from(quantisers[next as usize])).min(1000);
+                    let parts = if is_full { 24 } else { 2 };
+                    let most = (room / parts / i32::from(quantisers[next as usize])).min(1000);
                     if most == 0 {
                         break;
                     }

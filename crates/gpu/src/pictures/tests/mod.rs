@@ -276,6 +276,24 @@ fn every_kind_of_picture_whole_and_cropped() {
     assert_same(&pictures, Output::default());
 }
 
+/// A block may have more words than a lane reads ahead, which is 16.
+#[test]
+fn blocks_of_many_words_are_the_hosts() {
+    let mut longest = 0;
+    let pictures: Vec<_> = (0..12)
+        .map(|seed| {
+            let jpeg = Source { size: (64, 48), factors: (0, 0), interval: 1, detail: 1000, seed }.encoded();
+            let parts =
+                jpeg.windows(2).enumerate().filter(|(_, pair)| pair[0] == 0xFF && (0xD0..0xD8).contains(&pair[1]));
+            let starts: Vec<usize> = parts.map(|(at, _)| at).collect();
+            longest = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap().max(longest);
+            (jpeg, Rendering::default())
+        })
+        .collect();
+    assert!(longest > 2 * 64, "{longest} bytes of a block");
+    assert_same(&pictures, Output::default());
+}
+
 #[test]
 fn unsupported_pictures_are_refused_with_a_reason() {
     let whole = Rendering::default();
