@@ -185,7 +185,7 @@ class Run:
             self._refused(item, error)
             return
         key = f"{self.first_number + self.taken:08d}" if item.key is None else item.key
-        # Of two samples with one key, the first is kept and the second refused, so wait for the first.
+        # The second of two samples with one key is always refused, so wait until the first is written.
         while any(sample.key == key for sample, _ in pending):
             self._end(*pending.popleft())
         order = self.taken if ordered else None
