@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -38,10 +39,17 @@ def _arguments(name: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [f"--{name}" if value else f"--no-{name}"]
     if isinstance(value, Mapping):
-        return [f"--{name} {shown(key)}={shown(one)}" for key, one in value.items()]
+        return [_argument(name, f"{key}={one}", one) for key, one in value.items()]
     if isinstance(value, tuple):
         value = ",".join(map(str, value))
-    return [f"--{name} {shown(one)}" for one in (value if isinstance(value, list) else [value])]
+    return [_argument(name, str(one), one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _argument(name: str, text: str, value: Any) -> str:
+    """Return an option with its value, quoted for a shell."""
+    # A value that begins with a dash would be taken for an option.
+    separator = "=" if text.startswith("-") else " "
+    return f"--{name}{separator}{text if value is ANY else shown(shlex.quote(text))}"
 
 
 def shown(value: object) -> str:

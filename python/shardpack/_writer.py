@@ -139,7 +139,7 @@ class Writer:
     ) -> None:
         stored = keywords("Writer", options, StorageOptions)
         if not shuffle and options.get("seed") is not None:
-            raise TypeError(f"Writer(): seed needs {option(shuffle=True)}")
+            raise TypeError(f"Writer(): seed sets the order of shuffled samples, but {option(shuffle=False)} keeps their order")
         if not shuffle and not append:
             stored["no_shuffle"] = True
         if not append and on_known_key != "stop":

@@ -52,7 +52,7 @@ pub(crate) fn raise_of_sample(py: Python<'_>, error: CollectError) -> PyErr {
         CollectError::Sample { refusal: SampleRefusal::KnownKey(_), .. } => KnownKeyError::new_err(text),
         other => raise(other),
     };
-    raised.value(py).setattr("reason", reason).err().unwrap_or(raised)
+    raised.value(py).setattr("without_key", reason).err().unwrap_or(raised)
 }
 
 /// Returns the front end of the calling program: `convert` and `export` are commands that are written in Python.

@@ -9,6 +9,7 @@ import re
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import warnings
@@ -75,10 +76,11 @@ def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     before = is_command.set(True)
     try:
-        assert option(fields=["a", "b"]) == "--fields a --fields b" and option(drop=["a b", "c"]) == "--drop a b --drop c"
+        assert option(fields=["a", "b"]) == "--fields a --fields b" and option(drop=["-x"]) == "--drop=-x"
+        assert shlex.split(option(drop=["a b", "c'd"])) == ["--drop", "a b", "--drop", "c'd"]
         assert option(drop=[ANY]) == "--drop …" and option(rename={"a": "b", "c": ANY}) == "--rename a=b --rename c=…"
         assert option(points=(17, 3)) == "--points 17,3" and option(on_bad_input="skip") == "--on-bad-input skip"
-        assert option(uneven=True, own_process=False) == "--uneven --no-own-process" and option(drop=["a\nb"]) == r"--drop a\nb"
+        assert option(uneven=True, own_process=False) == "--uneven --no-own-process" and option(drop=["a\nb"]) == r"--drop 'a\nb'"
     finally:
         is_command.reset(before)
     assert option(schema={"a": "array:int32"}, window=ANY, points=(17, 3)) == "schema={'a': 'array:int32'}, window=…, points=(17, 3)"
@@ -102,7 +104,7 @@ def test_messages_of_every_layer_speak_the_command_line(tmp_path: Path) -> None:
         assert said in run("convert", "hdf5", path, out, *options, code=2).stderr
     with pytest.raises(sp.KnownKeyError, match=r"^sample `a`: the dataset already has .*\nhint: pass `on_known_key=\"skip\"`") as found:
         sp.Writer(out, append=True).write({"x": np.zeros(4, np.float32)}, key="a")
-    assert found.value.reason.startswith("the dataset already has a sample with this key\nhint: ")  # type: ignore[attr-defined]
+    assert found.value.without_key.startswith("the dataset already has a sample with this key\nhint: ")  # type: ignore[attr-defined]
 
 
 def test_the_help_lists_the_formats_that_the_command_takes() -> None:

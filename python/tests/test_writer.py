@@ -325,7 +325,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         sp.Writer(tmp_path / "out", labels="a.csv")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"classes: expected a sequence of names, found the string 'cat'\nhint: pass classes=\['cat'\]"):
         sp.Writer(tmp_path / "out", classes="cat")
-    with pytest.raises(TypeError, match="seed needs shuffle=True"):
+    with pytest.raises(TypeError, match="seed sets the order of shuffled samples, but shuffle=False keeps their order"):
         sp.Writer(tmp_path / "out", shuffle=False, seed=1)
     with pytest.raises(sp.UsageError, match=r"max_error=E"):
         sp.Writer(tmp_path / "out", values="fixed")

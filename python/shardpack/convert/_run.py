@@ -219,8 +219,8 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        # Name the sample as the source does, not as the writer does.
-        text = getattr(error, "reason", str(error))
+        # Name the sample as the source does. Errors of the writer have a text without its name for the sample.
+        text = getattr(error, "without_key", str(error))
         if hint and isinstance(error, RepeatedKeyError):
             # Leave out the key, because `where` contains it.
             text = f"another sample has this key\nhint: {hint}"

@@ -2,7 +2,7 @@
 
 use super::options::SalvageOptions;
 use crate::{Context, bail};
-use shardpack_format::{ErrorKind, Explain as _, Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
+use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
 use shardpack_io::Storage;
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
 use shardpack_sources::words::plural;
@@ -20,19 +20,12 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
         .then(|| Note::new(format!("using generation {generation}, as listed in `{name}`")))
 }
 
-/// Returns true if a store did not answer, or refused a request. An object that does not exist is damage.
-pub(super) fn is_outage(error: &shardpack_reader::Error) -> bool {
-    error.kind() == ErrorKind::Io && !error.is_not_found()
-}
-
 #[derive(Default)]
 pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
     pub(super) manifest: Option<Manifest>,
     pub(super) damage: Vec<String>,
     pub(super) notes: Vec<Note>,
-    /// True if the files are in a store. A failed request is then no damage.
-    pub(super) is_store: bool,
     root: PathBuf,
     /// The folder, or `None` for a lone shard.
     folder: Option<SalvageFolder>,
@@ -43,7 +36,7 @@ impl DamagedFolder {
         if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible_path(path)))?.is_dir() {
             return Ok(Self { shards: vec![path.to_owned()], ..Self::default() });
         }
-        Self::of_folder(SalvageFolder::open(path)?, options, false)
+        Self::of_folder(SalvageFolder::open(path)?, options)
     }
 
     /// Looks at a folder in a store, or at its shard `name`.
@@ -53,19 +46,16 @@ impl DamagedFolder {
         options: &SalvageOptions,
     ) -> crate::Result<Self> {
         let folder = SalvageFolder::open_in(storage);
-        let Some(name) = name else { return Self::of_folder(folder, options, true) };
+        let Some(name) = name else { return Self::of_folder(folder, options) };
         let root = folder.path().to_owned();
-        Ok(Self { shards: vec![root.join(name)], root, folder: Some(folder), is_store: true, ..Self::default() })
+        Ok(Self { shards: vec![root.join(name)], root, folder: Some(folder), ..Self::default() })
     }
 
-    fn of_folder(folder: SalvageFolder, options: &SalvageOptions, is_store: bool) -> crate::Result<Self> {
+    fn of_folder(folder: SalvageFolder, options: &SalvageOptions) -> crate::Result<Self> {
         let path = folder.path().to_owned();
         let path = path.as_path();
         let names = folder.shard_names()?;
         let newest = folder.newest(&options.limits)?;
-        if let Some(outage) = newest.damage.iter().find(|error| is_store && is_outage(error)) {
-            return Err(outage.clone().into());
-        }
         if newest.manifest.is_some() || !names.is_empty() {
             newest.known_or(options.all_generations, path)?;
         }
@@ -118,7 +108,7 @@ impl DamagedFolder {
             );
         }
         let root = path.to_owned();
-        Ok(Self { shards, manifest, damage, notes, is_store, root, folder: Some(folder) })
+        Ok(Self { shards, manifest, damage, notes, root, folder: Some(folder) })
     }
 
     pub(super) fn scan(&self, shard: &Path, limits: &Limits) -> shardpack_reader::Result<SalvageScan> {

@@ -11,6 +11,7 @@ mod restore;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 pub use options::SalvageOptions;
 pub use restore::{Restored, restore_manifest};

@@ -1,7 +1,8 @@
 //! Finds the undamaged records in a damaged dataset, and the places where samples were lost.
 
-use super::folder::{DamagedFolder, is_outage};
+use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
+use super::watched::WatchedStorage;
 use crate::bail;
 use shardpack_format::{Limits, Manifest, Metadata, Note, visible_path};
 use shardpack_io::Storage;
@@ -99,7 +100,15 @@ impl Survey {
         options: &SalvageOptions,
         cancel: &AtomicBool,
     ) -> crate::Result<Self> {
-        Self::of(DamagedFolder::look_in(storage, name, options)?, options, cancel)
+        let (storage, outage) = WatchedStorage::new(storage);
+        let survey =
+            DamagedFolder::look_in(storage, name, options).and_then(|folder| Self::of(folder, options, cancel));
+        // Cancelling makes requests fail too.
+        if cancel.load(Ordering::Relaxed) {
+            return Err(shardpack_writer::Error::Cancelled.into());
+        }
+        outage.check()?;
+        survey
     }
 
     fn of(mut folder: DamagedFolder, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
@@ -110,7 +119,6 @@ impl Survey {
         for shard in &folder.shards {
             match folder.scan(shard, limits) {
                 Ok(scan) => scans.push((shard, scan)),
-                Err(error) if folder.is_store && is_outage(&error) => return Err(error.into()),
                 Err(error) => {
                     let samples =
                         folder.samples(shard).map(|n| format!(" ({})", plural(n, "sample"))).unwrap_or_default();
@@ -161,10 +169,7 @@ impl Survey {
                 if cancel.load(Ordering::Relaxed) {
                     return Err(shardpack_writer::Error::Cancelled.into());
                 }
-                match finding {
-                    Salvaged::Lost(lost) if folder.is_store && is_outage(&lost.why) => return Err(lost.why.into()),
-                    finding => survey.take(shard, finding, &mut seen),
-                }
+                survey.take(shard, finding, &mut seen);
             }
             let accounted = accounted(&survey) - before;
             if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {

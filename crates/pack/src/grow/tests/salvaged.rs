@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::salvage::{SalvageOptions, Survey, restore_manifest};
-use shardpack_format::{Explain, Note};
+use shardpack_format::{ErrorKind, Explain, Note};
 use shardpack_io::{FailingStorage, Failure, MemoryStorage};
 use std::path::Path;
 use std::sync::Arc;
@@ -193,10 +193,19 @@ fn a_damaged_dataset_in_a_store_is_salvaged_and_an_outage_is_no_damage() {
     assert_eq!(scan(Arc::clone(&counted), Some("shard-00002.shard")).unwrap().places_lost(), 0);
     let requests = FailingStorage::new(&memory, Failure::None);
     scan(Arc::clone(&requests), None).unwrap();
-    for failure in Failure::kills(requests.requests()) {
-        let survey = scan(FailingStorage::new(&memory, failure), None);
-        if let Ok(survey) = survey {
-            assert_eq!((survey.samples(), &survey.lost), (there.samples(), &there.lost), "{failure:?}");
+    for failure in Failure::all(requests.requests()) {
+        let failing = FailingStorage::new(&memory, failure);
+        match (scan(Arc::clone(&failing), None), failure) {
+            (Err(error), _) => assert_eq!(error.kind(), ErrorKind::Io, "{failure:?}: {error}"),
+            // The response that is lost may be that a file does not exist.
+            (Ok(survey), Failure::Unanswered(_) | Failure::KilledAfter(_)) => {
+                let found = (survey.samples(), survey.lost, survey.damage, survey.notes);
+                assert_eq!(found, (there.samples(), there.lost.clone(), there.damage.clone(), there.notes.clone()));
+            }
+            (Ok(_), _) => panic!("{failure:?}: an outage is taken for damage"),
+        }
+        if let Failure::Once(at) | Failure::KilledBefore(at) = failure {
+            assert_eq!(failing.requests(), at + 1, "{failure:?}: requests follow the one that failed");
         }
     }
 }
