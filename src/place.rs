@@ -256,8 +256,8 @@ mod remote {
             return Survey::scan(&path, salvage, cancel);
         }
         let options = StoreOptions { cancel: Some(Arc::clone(cancel)), ..options(settings)? };
-        let place = shardpack_store::place(url, &options)?;
-        Survey::scan_in(place.storage, place.file.as_deref(), salvage, cancel)
+        let target = shardpack_store::url_target(url, &options)?;
+        Survey::scan_in(target.storage, target.file.as_deref(), salvage, cancel)
     }
 }
 

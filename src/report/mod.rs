@@ -116,7 +116,7 @@ fn device_of(args: &ReportArguments) -> Result<Option<DeviceName>, ArgumentError
 }
 
 fn is_dataset(path: &Path) -> bool {
-    // A folder in a store is always a dataset, because source files are read only from local folders.
+    // A folder in a store counts as a dataset, because a report reads source files only from local folders.
     place::is_url(path)
         || path.join(MANIFEST_NAME).is_file()
         || path.file_name().is_some_and(|name| name == MANIFEST_NAME)

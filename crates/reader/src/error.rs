@@ -75,12 +75,6 @@ impl std::fmt::Display for Offset {
 }
 
 impl Error {
-    /// Returns true if a file or an object does not exist.
-    #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
-    }
-
     /// Creates an error for a failed system call. `action` is a verb, such as `read`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }

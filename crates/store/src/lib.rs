@@ -85,21 +85,21 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
 
 /// A folder in a store, and a file in it.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct UrlTarget {
     /// The folder.
     pub storage: Arc<dyn Storage>,
     /// Name of the file, or `None` for the folder itself.
     pub file: Option<String>,
 }
 
-/// Returns the place of a URL, which has the same form as in [`open`]. Sends no requests.
+/// Returns the target of a URL, which has the same form as in [`open`]. Sends no requests.
 ///
 /// # Errors
 /// `Usage` if the URL or an option is invalid, or if it is a local path.
-pub fn place(url: &str, options: &StoreOptions) -> Result<Place> {
+pub fn url_target(url: &str, options: &StoreOptions) -> Result<UrlTarget> {
     match Location::parse(url)? {
         Location::Local(_) => Err(shardpack_io::Error::usage(format!("`{url}` is a local path")).into()),
-        Location::Store(url) => Ok(Place { storage: Arc::new(Remote::of_url(&url, options)?), file: url.file }),
+        Location::Store(url) => Ok(UrlTarget { storage: Arc::new(Remote::of_url(&url, options)?), file: url.file }),
     }
 }
 

@@ -57,6 +57,13 @@ impl WholeRecord {
     }
 }
 
+fn not_cancelled(cancel: &AtomicBool) -> crate::Result<()> {
+    match cancel.load(Ordering::Relaxed) {
+        true => Err(shardpack_writer::Error::Cancelled.into()),
+        false => Ok(()),
+    }
+}
+
 impl Survey {
     /// Returns the number of undamaged records.
     #[must_use]
@@ -86,7 +93,7 @@ impl Survey {
     /// Fails if the path cannot be read or has no shards, or if the newest generation's manifest is damaged or
     /// missing (unless `all_generations` is set).
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
-        Self::of(DamagedFolder::look(path, options)?, options, cancel)
+        Self::of(DamagedFolder::look(path, options)?, options, &|| not_cancelled(cancel))
     }
 
     /// Like [`scan`](Self::scan), for a folder in a store, or for its shard `name`.
@@ -101,22 +108,26 @@ impl Survey {
         cancel: &AtomicBool,
     ) -> crate::Result<Self> {
         let (storage, outage) = WatchedStorage::new(storage);
-        let survey =
-            DamagedFolder::look_in(storage, name, options).and_then(|folder| Self::of(folder, options, cancel));
         // Cancelling makes requests fail too.
-        if cancel.load(Ordering::Relaxed) {
-            return Err(shardpack_writer::Error::Cancelled.into());
-        }
-        outage.check()?;
+        let check = || not_cancelled(cancel).and_then(|()| Ok(outage.check()?));
+        let survey =
+            DamagedFolder::look_in(storage, name, options).and_then(|folder| Self::of(folder, options, &check));
+        check()?;
         survey
     }
 
-    fn of(mut folder: DamagedFolder, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
+    /// Calls `check` often, and fails with its error.
+    fn of(
+        mut folder: DamagedFolder,
+        options: &SalvageOptions,
+        check: &dyn Fn() -> crate::Result<()>,
+    ) -> crate::Result<Self> {
         let limits = &options.limits;
         let (damage, notes) = (std::mem::take(&mut folder.damage), std::mem::take(&mut folder.notes));
         let mut survey = Self { damage, notes, ..Self::default() };
         let mut scans = Vec::new();
         for shard in &folder.shards {
+            check()?;
             match folder.scan(shard, limits) {
                 Ok(scan) => scans.push((shard, scan)),
                 Err(error) => {
@@ -166,9 +177,7 @@ impl Survey {
             survey.damage.extend(scan.damage().iter().map(ToString::to_string));
             survey.files.push(scan.source());
             for finding in scan {
-                if cancel.load(Ordering::Relaxed) {
-                    return Err(shardpack_writer::Error::Cancelled.into());
-                }
+                check()?;
                 survey.take(shard, finding, &mut seen);
             }
             let accounted = accounted(&survey) - before;

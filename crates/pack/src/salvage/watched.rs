@@ -20,11 +20,12 @@ impl Outage {
     fn ask<T>(&self, request: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check()?;
         request().inspect_err(|error| {
-            // These answers say something about the file, or about the kind of the store.
-            let is_answer =
-                [ErrorKind::NotFound, ErrorKind::Unsupported, ErrorKind::FileTooLarge, ErrorKind::InvalidInput];
-            if !is_answer.contains(&error.kind()) {
-                _ = self.0.set(error.clone());
+            match error.kind() {
+                // These answers say something about the file, or about the kind of the store.
+                ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::FileTooLarge | ErrorKind::InvalidInput => {}
+                // Callers repeat these requests.
+                ErrorKind::Interrupted | ErrorKind::WouldBlock => {}
+                _ => _ = self.0.set(error.clone()),
             }
         })
     }
